@@ -36,6 +36,8 @@ type bundle struct {
 	Key ed25519.PrivateKey
 	// KeyID is the id of Key, "ed25519:" and 16 hexadecimal digits.
 	KeyID string
+	// PublicKeyPEM is what GET /api/v1/public-key.pem answers.
+	PublicKeyPEM []byte
 	// Now is the time of the export. It becomes the time of the ZIP's members.
 	Now time.Time
 }
