@@ -55,7 +55,7 @@ func (e *export) report() ([]byte, error) {
 	p.text("Install the PyPI package loopgrid-verify and give it the ZIP: ")
 	p.element("code", "loopgrid-verify FILE.zip --expected-key-id "+e.KeyID)
 	p.raw("</p>\n</body>\n</html>\n")
-	return []byte(p.String()), nil
+	return p, nil
 }
 
 // reportFacts is the table at the top. It reads what decision.json shows, so withheld facts are missing here as they are there.
@@ -151,11 +151,11 @@ func (e *export) readme() []byte {
 }
 
 // page builds HTML; everything but raw is escaped.
-type page struct{ strings.Builder }
+type page []byte
 
-func (p *page) raw(s string) { p.WriteString(s) }
+func (p *page) raw(s string) { *p = append(*p, s...) }
 
-func (p *page) text(s string) { p.WriteString(html.EscapeString(s)) }
+func (p *page) text(s string) { p.raw(html.EscapeString(s)) }
 
 func (p *page) element(name, text string) {
 	p.raw("<" + name + ">")
