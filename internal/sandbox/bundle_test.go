@@ -444,12 +444,13 @@ func TestBundleLines(t *testing.T) {
 	}
 	first := linesOf(content(members, "disclosures.jsonl"))[0]
 	assert.Equal(t, []string{"event_id", "payload_commitment", "payload"}, names(first))
-	assert.Equal(t, fmt.Sprintf(`{"event_id": %s, "payload_commitment": %s, "payload": `+
+	disclosed := fmt.Sprintf(`{"event_id": %s, "payload_commitment": %s, "payload": `+
 		`{"agent": {"id": "агент-1", "version": "1"}, "authority": {"limit_usd": 1500}, "context": {"list": [[], {}], "tiny": 1e-05}, `+
 		`"decision_type": "возврат", "input": {"a": 1e-05, "text": "<b>&\"\n", "порядок": 9007199254740993}, `+
 		`"metadata": {"capture_source": "tests"}, "model": {}, `+
 		`"proposed_action": {"amount": 720.0, "currency": "USD", "tool": "<stripe>.refunds"}, "service_name": "support", `+
-		`"spec_version": "loopgrid/3.0-draft"}}`, memberOf(first, "event_id"), memberOf(first, "payload_commitment")), string(first), "sorted, in canonical spelling")
+		`"spec_version": "loopgrid/3.0-draft"}}`, memberOf(first, "event_id"), memberOf(first, "payload_commitment"))
+	assert.Equal(t, disclosed, string(first), "sorted, in canonical spelling")
 
 	alone := b
 	alone.Events, alone.Witnesses, alone.Checkpoint = b.Events[:1], nil, nil
