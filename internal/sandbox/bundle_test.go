@@ -235,6 +235,25 @@ var summaryNames = []string{
 	"proposed_action", "metadata", "policy", "approval", "approval_event", "tool", "outcome", "last_replay", "event_count", "lifecycle",
 }
 
+// bundleFiles are the roles of the manifest's "files" with the file that plays each, if it is there.
+//
+//nolint:gochecknoglobals // A table of facts.
+var bundleFiles = [][2]string{
+	{"decision", "decision.json"},
+	{"signed_events", "events.jsonl"},
+	{"chain_witnesses", "chain-witness.jsonl"},
+	{"signer", "signer.json"},
+	{"verification", "verification.json"},
+	{"lifecycle", "lifecycle.json"},
+	{"policy", "policy/policy.json"},
+	{"public_key", "public-key.pem"},
+	{"report", "report.html"},
+	{"readme", "README.txt"},
+	{"bundle_attestation", "bundle-attestation.json"},
+	{"disclosures", "disclosures.jsonl"},
+	{"timestamp", ""},
+}
+
 func write(t *testing.T, b bundle) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -301,10 +320,19 @@ func TestBundleManifest(t *testing.T) {
 				"evidence_coverage", "signer", "checkpoint", "files", "bundle_integrity", "independent_verification", "cryptographic_profile",
 				"legal_note",
 			}, names(manifest))
-			assert.Equal(t, []string{
-				"decision", "signed_events", "chain_witnesses", "signer", "verification", "lifecycle", "policy", "public_key", "report", "readme",
-				"bundle_attestation", "disclosures", "timestamp",
-			}, names(memberOf(manifest, "files")))
+			var roles []string
+			for role, file := range evidence.Members(memberOf(manifest, "files")) {
+				roles = append(roles, role)
+				if name, named := evidence.Unquote(file); named {
+					assert.Equal(t, bundleFiles[len(roles)-1][1], name, role)
+					assert.NotNil(t, content(members, name), role)
+				}
+			}
+			var wantRoles []string
+			for _, f := range bundleFiles {
+				wantRoles = append(wantRoles, f[0])
+			}
+			assert.Equal(t, wantRoles, roles)
 
 			wantNull, wantNoFile := []string{}, []string{}
 			if !c.payloads {
@@ -341,16 +369,16 @@ func TestBundleManifest(t *testing.T) {
 					memberOf(b.Events[len(b.Events)-1].Signed, "seq"), len(b.Witnesses)),
 				"bundle_integrity": `{"mode":"signed_file_attestation","attestation_schema":"loopgrid/bundle-attestation/1",` +
 					`"attestation_file":"bundle-attestation.json","hash_algorithm":"SHA-256"}`,
-				"cryptographic_profile": `"LoopGrid Evidence Profile 3.0-draft"`,
+				"cryptographic_profile": `"LoopGrid Evidence Profile 3.0-draft"`, "independent_verification": `"python loopgrid_verify.py evidence.zip"`,
+				"legal_note": `"` + legalNote + `"`,
 			} {
 				assert.JSONEq(t, want, string(memberOf(manifest, name)), name)
 			}
 			if c.checkpoint {
 				assert.JSONEq(t, string(b.Checkpoint), string(memberOf(manifest, "checkpoint")))
 			}
-			signer := memberOf(manifest, "signer")
-			assert.Equal(t, []string{"provider", "algorithm", "key_id", "hardware_backed", "production_recommendation"}, names(signer))
-			assert.JSONEq(t, `"`+b.KeyID+`"`, string(memberOf(signer, "key_id")))
+			assert.JSONEq(t, `{"provider":"local_ed25519","algorithm":"Ed25519","key_id":"`+b.KeyID+`","hardware_backed":false,`+
+				`"production_recommendation":"`+productionRecommendation+`"}`, string(memberOf(manifest, "signer")))
 		})
 	}
 }
@@ -475,16 +503,29 @@ func TestBundleDocuments(t *testing.T) {
 	verification := content(members, "verification.json")
 	assert.Equal(t, []string{"decision_id", "workspace_id", "verified_at_export", "integrity", "coverage", "lifecycle", "offline_command"}, names(verification))
 	assert.Equal(t, "true", string(memberOf(verification, "verified_at_export")))
-	signer := content(members, "signer.json")
-	assert.Equal(t, []string{
-		"provider", "algorithm", "key_id", "hardware_backed", "production_recommendation", "trust_model", "public_key_file",
-	}, names(signer))
+	assert.Equal(t, `"python loopgrid_verify.py evidence.zip"`, string(memberOf(verification, "offline_command")))
+	signer := `{
+  "provider": "local_ed25519",
+  "algorithm": "Ed25519",
+  "key_id": "` + b.KeyID + `",
+  "hardware_backed": false,
+  "production_recommendation": "` + productionRecommendation + `",
+  "trust_model": "` + trustModel + `",
+  "public_key_file": "public-key.pem"
+}`
+	assert.Equal(t, []byte(signer), content(members, "signer.json"))
 	assert.JSONEq(t, testLifecycle, string(content(members, "lifecycle.json")))
 	assert.Equal(t, b.PublicKeyPEM, content(members, "public-key.pem"))
 	attestation := content(members, "bundle-attestation.json")
 	assert.Equal(t, []string{
 		"attestation_schema", "bundle_schema", "decision_id", "workspace_id", "hash_algorithm", "files", "signer", "attestation_digest", "signature",
 	}, names(attestation))
+	for name, want := range map[string]string{
+		"attestation_schema": `"loopgrid/bundle-attestation/1"`, "bundle_schema": `"loopgrid/evidence-bundle/2"`, "decision_id": `"` + testDecision + `"`,
+		"workspace_id": `"default"`, "hash_algorithm": `"SHA-256"`, "signer": `{"key_id":"` + b.KeyID + `","algorithm":"Ed25519"}`,
+	} {
+		assert.JSONEq(t, want, string(memberOf(attestation, name)), name)
+	}
 	var attested []string
 	for _, m := range members[:len(members)-1] {
 		attested = append(attested, m.name)
@@ -547,7 +588,7 @@ func TestBundleIsAZipOfItsTime(t *testing.T) {
 	for _, f := range z.File {
 		assert.Equal(t, zip.Deflate, f.Method, f.Name)
 		assert.Equal(t, "-rw-------", f.Mode().String(), f.Name)
-		assert.Equal(t, "2026-09-19T08:02:00Z", f.Modified.UTC().Format(time.RFC3339), f.Name)
+		assert.Equal(t, "2026-09-19T08:02:00Z", f.Modified.Format(time.RFC3339), f.Name)
 	}
 }
 
