@@ -130,7 +130,7 @@ func (e *export) readme() []byte {
 	s.WriteString("programs that read or check evidence can be tried on it.\n\n" + legalNote + "\n\n")
 	s.WriteString("To check it without the sandbox, install the PyPI package loopgrid-verify:\n\n")
 	s.WriteString("    loopgrid-verify FILE.zip --expected-key-id " + e.KeyID + "\n\n")
-	s.WriteString("Compare the key id with the one that the sandbox printed when it started.\n\n")
+	s.WriteString("While the sandbox runs, it answers this key id whenever it is asked to verify a decision.\n\n")
 	for _, line := range [][2]string{
 		{"manifest.json", "what is in here and whose it is"},
 		{"decision.json", "the decision as it stood at the time of the export"},
