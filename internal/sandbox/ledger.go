@@ -42,7 +42,7 @@ func genesis() string { return strings.Repeat("0", 2*sha256.Size) }
 
 // event is one row of the ledger. It does not change once it is appended, but for its blob.
 type event struct {
-	seq                                  int64
+	seq                                  int
 	id, decisionID, workspaceID, kind    string
 	occurredAt                           string
 	actorType, actorID                   string
@@ -140,7 +140,7 @@ type draft struct {
 
 // append signs a draft after the given predecessor and appends it to its workspace. The caller holds mu. Nothing is appended where it fails.
 func (s *Server) append(ws *workspace, previous string, d draft) (*event, error) {
-	if s.seq >= int64(s.limits.Events) {
+	if s.seq >= s.limits.Events {
 		return nil, errFull()
 	}
 	now := s.now()
@@ -225,7 +225,7 @@ func (s *Server) ledger(workspace string) []*event {
 		for _, ws := range s.workspaces {
 			all = append(all, ws.events...)
 		}
-		slices.SortFunc(all, func(a, b *event) int { return int(a.seq - b.seq) })
+		slices.SortFunc(all, func(a, b *event) int { return a.seq - b.seq })
 	}
 	return all
 }

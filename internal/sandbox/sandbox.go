@@ -109,7 +109,7 @@ type Server struct {
 	policies map[string][]*policy
 	// apiKeys are kept by the key itself.
 	apiKeys map[string]*apiKey
-	seq     int64
+	seq     int
 	bytes   int64
 	stats   Stats
 }
@@ -189,7 +189,7 @@ func (s *Server) Events(workspace string) []Event {
 	var events []Event
 	for _, e := range s.ledger(workspace) {
 		event := Event{
-			Seq: e.seq, EventID: e.id, DecisionID: e.decisionID, WorkspaceID: e.workspaceID, EventType: e.kind,
+			Seq: int64(e.seq), EventID: e.id, DecisionID: e.decisionID, WorkspaceID: e.workspaceID, EventType: e.kind,
 			OccurredAt: e.occurredAt, ActorType: e.actorType, ActorID: e.actorID, PrivacyMode: e.privacyMode,
 			PayloadCommitment: e.commitment, ContentHash: e.contentHash, PreviousChainHash: e.previousHash, ChainHash: e.chainHash,
 			Signature: e.signature, Key: e.keyID, Payload: slices.Clone(e.shown()), SignedPayload: slices.Clone(e.payload),

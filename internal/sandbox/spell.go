@@ -93,15 +93,6 @@ func text(value any) jsontext.Value { return appendValue(nil, value) }
 // quoted returns s as JSON text.
 func quoted(s string) jsontext.Value { return appendText(nil, s) }
 
-// boolean returns b as JSON text.
-func boolean(b bool) jsontext.Value { return strconv.AppendBool(nil, b) }
-
-// number returns n as JSON text.
-func number[N int | int64](n N) jsontext.Value { return strconv.AppendInt(nil, int64(n), 10) }
-
-// null is JSON's null.
-func null() jsontext.Value { return jsontext.Value("null") }
-
 // parseStored parses text that this package wrote.
 func parseStored(stored []byte) any {
 	value, err := parseBody(stored)

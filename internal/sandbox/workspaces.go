@@ -90,7 +90,7 @@ func (s *Server) createWorkspace(r *request) (*answer, error) {
 // checkpoint is a signed head of a chain.
 type checkpoint struct {
 	id, workspace, chainHash, signature, keyID, created string
-	seq                                                 int64
+	seq                                                 int
 }
 
 // createCheckpoint is POST /api/v1/workspaces/{w}/checkpoint.
@@ -198,11 +198,22 @@ func (s *Server) erasePayloads(r *request) (*answer, error) {
 }
 
 // covering returns the newest checkpoint at or after a place in the chain, nil where there is none.
-func (ws *workspace) covering(seq int64) *checkpoint {
+func (ws *workspace) covering(seq int) *checkpoint {
 	for _, cp := range slices.Backward(ws.checkpoints) {
 		if cp.seq >= seq {
 			return cp
 		}
 	}
 	return nil
+}
+
+// manifest is the checkpoint as a bundle's manifest names it.
+func (cp *checkpoint) manifest() jsontext.Value {
+	return evidence.Object(
+		kv("checkpoint_id", quoted(cp.id)), kv("workspace_id", quoted(cp.workspace)), kv("ledger_seq", number(cp.seq)),
+		kv("chain_hash", quoted(cp.chainHash)), kv("created_at", quoted(cp.created)), kv("signature", quoted(cp.signature)),
+		kv("key_id", quoted(cp.keyID)), kv("signature_algorithm", quoted(signatureAlgorithm)),
+		kv("timestamp_provider", quoted("not_configured")), kv("timestamp_status", quoted("not_configured")),
+		kv("external_timestamp", boolean(false)),
+	)
 }
