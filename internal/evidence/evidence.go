@@ -1,0 +1,252 @@
+// Package evidence handles JSON as evidence: nothing is rounded, re-spelled, reordered or dropped on its way through.
+//
+// It knows how a free-form object of a caller is checked ([CheckObject]), how fields are joined to it ([Merge], [Object]), how
+// it is read back ([Members]) and what LoopGrid hashes of it ([AppendCanonical], [Commitment]). It must not know of MCP, of
+// HTTP or of any LoopGrid route, and it never decodes a value into Go numbers or maps on the way to the service.
+package evidence
+
+import (
+	"iter"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Field is one member of an object that is built or merged: its name, not yet quoted, and its value as JSON text.
+type Field struct {
+	Name  string
+	Value jsontext.Value
+}
+
+// Text returns s as a JSON string. Only what JSON requires is escaped; invalid UTF-8 becomes U+FFFD.
+func Text(s string) jsontext.Value {
+	// AppendQuote reports invalid UTF-8 as an error, after writing U+FFFD for it: the result is valid JSON either way.
+	quoted, err := jsontext.AppendQuote(make([]byte, 0, len(s)+2), s)
+	if err != nil {
+		quoted, _ = jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\uFFFD"))
+	}
+	return quoted
+}
+
+// Object returns the text of an object with these fields in this order. A field whose Value is nil is left out.
+// The values are copied as they are and have to be valid JSON.
+func Object(fields ...Field) jsontext.Value {
+	size := 2
+	for _, f := range fields {
+		size += len(f.Name) + len(f.Value) + 4
+	}
+	dst := append(make([]byte, 0, size), '{')
+	for _, f := range fields {
+		if f.Value != nil {
+			dst = appendMember(dst, Text(f.Name), f.Value)
+		}
+	}
+	return append(dst, '}')
+}
+
+// Merge returns obj with the fields set: a field that obj has already is replaced where it stands, the others follow at the
+// end, as Python's {**obj, "name": value} does. Every name stands once. A field with a nil Value is left as obj has it. Names
+// and values that are not replaced keep their text, number by number and escape by escape.
+//
+// The obj has to have passed [CheckObject]; a missing one (nil) counts as {}.
+func Merge(obj jsontext.Value, fields ...Field) jsontext.Value {
+	size := len(obj)
+	for _, f := range fields {
+		size += len(f.Name) + len(f.Value) + 4
+	}
+	dst := append(make([]byte, 0, size), '{')
+	done := make([]bool, len(fields))
+	for m := range members(obj) {
+		value := m.value
+		for i, f := range fields {
+			if f.Value != nil && m.named(f.Name) {
+				value, done[i] = f.Value, true
+			}
+		}
+		dst = appendMember(dst, m.name, value)
+	}
+	for i, f := range fields {
+		if f.Value != nil && !done[i] {
+			dst = appendMember(dst, Text(f.Name), f.Value)
+		}
+	}
+	return append(dst, '}')
+}
+
+func appendMember(dst []byte, name, value []byte) []byte {
+	if dst[len(dst)-1] != '{' {
+		dst = append(dst, ',')
+	}
+	dst = append(dst, name...)
+	dst = append(dst, ':')
+	return append(dst, value...)
+}
+
+// Members yields the members of an object in their order: the unquoted name and the text of the value, which shares memory
+// with obj. Text that is not a JSON object yields what can be read of it, or nothing: check it first.
+func Members(obj jsontext.Value) iter.Seq2[string, jsontext.Value] {
+	return func(yield func(string, jsontext.Value) bool) {
+		for m := range members(obj) {
+			if !yield(m.unquoted(), m.value) {
+				return
+			}
+		}
+	}
+}
+
+// Elements yields the elements of an array in their order; each shares memory with arr. Text that is not a JSON array yields
+// what can be read of it, or nothing.
+func Elements(arr jsontext.Value) iter.Seq[jsontext.Value] {
+	return func(yield func(jsontext.Value) bool) {
+		i := skipSpace(arr, 0)
+		if i >= len(arr) || arr[i] != '[' {
+			return
+		}
+		for i = skipSpace(arr, i+1); i < len(arr) && arr[i] != ']'; i = skipSpace(arr, i) {
+			end := skipValue(arr, i)
+			if end <= i || !yield(arr[i:end:end]) {
+				return
+			}
+			if i = skipSpace(arr, end); i < len(arr) && arr[i] == ',' {
+				i++
+			}
+		}
+	}
+}
+
+// Unquote returns the text of a JSON string, and whether value is one.
+func Unquote(value jsontext.Value) (string, bool) {
+	if value.Kind() != '"' {
+		return "", false
+	}
+	text, err := jsontext.AppendUnquote(nil, []byte(value))
+	return string(text), err == nil
+}
+
+// HasLineBreakers says whether a string inside value, or the name of a member, holds U+2028, U+2029 or U+0085, written out or
+// as an escape. LoopGrid records them faithfully, but loopgrid-verify 0.1.0 splits lines at them and cannot read such a bundle.
+func HasLineBreakers(value jsontext.Value) bool {
+	for i := 0; i < len(value); i++ {
+		rest := value[i:]
+		switch value[i] {
+		case 0xE2: // U+2028 and U+2029 are E2 80 A8 and E2 80 A9
+			if len(rest) > 2 && rest[1] == 0x80 && (rest[2] == 0xA8 || rest[2] == 0xA9) {
+				return true
+			}
+		case 0xC2: // U+0085 is C2 85
+			if len(rest) > 1 && rest[1] == 0x85 {
+				return true
+			}
+		case '\\':
+			if len(rest) >= 6 && rest[1] == 'u' {
+				switch string(rest[2:6]) {
+				case "2028", "2029", "0085":
+					return true
+				}
+			}
+			i++ // the escaped byte: in \\u2028 the second backslash starts no escape
+		}
+	}
+	return false
+}
+
+// member is one member of an object as it is written: the name with its quotes, and the value.
+type member struct {
+	name, value jsontext.Value
+}
+
+func (m member) named(name string) bool {
+	if raw := m.name[1 : len(m.name)-1]; !hasEscape(raw) {
+		return string(raw) == name
+	}
+	return m.unquoted() == name
+}
+
+func (m member) unquoted() string {
+	if raw := m.name[1 : len(m.name)-1]; !hasEscape(raw) {
+		return string(raw)
+	}
+	text, _ := jsontext.AppendUnquote(nil, []byte(m.name))
+	return string(text)
+}
+
+func hasEscape(raw []byte) bool {
+	for _, c := range raw {
+		if c == '\\' {
+			return true
+		}
+	}
+	return false
+}
+
+// members walks the members of obj without judging their content. It ends at the first byte that cannot be an object's.
+func members(obj []byte) iter.Seq[member] {
+	return func(yield func(member) bool) {
+		i := skipSpace(obj, 0)
+		if i >= len(obj) || obj[i] != '{' {
+			return
+		}
+		for i = skipSpace(obj, i+1); i < len(obj) && obj[i] == '"'; i = skipSpace(obj, i) {
+			nameEnd := skipValue(obj, i)
+			colon := skipSpace(obj, nameEnd)
+			if nameEnd-i < 2 || colon >= len(obj) || obj[colon] != ':' {
+				return
+			}
+			start := skipSpace(obj, colon+1)
+			end := skipValue(obj, start)
+			if end <= start || !yield(member{name: obj[i:nameEnd:nameEnd], value: obj[start:end:end]}) {
+				return
+			}
+			if i = skipSpace(obj, end); i < len(obj) && obj[i] == ',' {
+				i++
+			}
+		}
+	}
+}
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
+		i++
+	}
+	return i
+}
+
+// skipValue returns the index behind the value that starts at i; in text that is no JSON, some index not beyond len(b).
+func skipValue(b []byte, i int) int {
+	depth := 0
+	for i < len(b) {
+		switch b[i] {
+		case '"':
+			for i++; i < len(b) && b[i] != '"'; i++ {
+				if b[i] == '\\' {
+					i++
+				}
+			}
+			i = min(i+1, len(b))
+		case '{', '[':
+			depth++
+			i++
+		case '}', ']':
+			depth--
+			i++
+		case ' ', '\n', '\r', '\t', ',', ':':
+			i++
+		default:
+			for i < len(b) && !isDelimiter(b[i]) {
+				i++
+			}
+		}
+		if depth <= 0 {
+			return i
+		}
+	}
+	return i
+}
+
+func isDelimiter(c byte) bool {
+	switch c {
+	case ' ', '\n', '\r', '\t', ',', ':', '{', '}', '[', ']', '"':
+		return true
+	}
+	return false
+}
