@@ -8,7 +8,7 @@ package bridge
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"log/slog"
 	"sync"
@@ -47,18 +47,81 @@ func New(o Options) *Bridge {
 		&mcp.Implementation{Name: "loopgrid-mcp", Title: "LoopGrid", Version: o.Version, WebsiteURL: "https://github.com/loopgridio/loopgrid-mcp"},
 		&mcp.ServerOptions{
 			Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
-			Logger:       slog.New(slog.DiscardHandler), // the SDK quotes parameters in its messages
+			Logger:       slog.New(slog.DiscardHandler),                                                         // the SDK quotes parameters in its messages
 			SetCacheable: func(_ context.Context, _ mcp.Request, c *mcp.Cacheable) { c.CacheScope = "private" }, // the list depends on the client
 		})
 	for _, t := range b.tools {
 		for _, s := range []spelling{dotted, underscored} {
-			b.server.AddTool(t.definition(s), func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				return b.serve(ctx, t, req), nil
-			})
+			b.server.AddTool(t.definition(s), b.handle)
 		}
 	}
 	return b
 }
+
+// Serve answers the host on the other side of in and out until it closes in, or stop is closed: then the calls in flight are finished,
+// within 10 s of the end of the input and within 1.5 s of the stop, and their answers written. Serve may return while a call
+// still runs, which ends with the process. The error says why the session could not begin or why in or out failed.
+func (b *Bridge) Serve(ctx context.Context, in io.Reader, out io.Writer, stop <-chan struct{}) error {
+	t := newTransport(in, out, b.log)
+	ending, end := context.WithCancel(context.Background())
+	defer end()
+	b.server.AddReceivingMiddleware(
+		t.startInOrder(b.arrive),
+		logCalls(b.log),
+		recoverPanics(b.log, known),
+		answerErrors(b.toolNames, known),
+		pinVersion(),
+		b.spellNames,
+		endWaiting(ending),
+	)
+	go func() {
+		ended, waiting := t.ended(), t.cancelWaiting()
+		for {
+			select {
+			case <-stop:
+				t.stop()
+				stop = nil
+			case <-ended:
+				b.logBegun()
+				ended = nil
+			case <-waiting:
+				end()
+				waiting = nil
+			case <-ending.Done():
+				return
+			}
+		}
+	}()
+	return serve(ctx, b.server, t)
+}
+
+// toolNames lists the tools in the spelling of a call.
+func (b *Bridge) toolNames(req *mcp.CallToolRequest) []string {
+	var names []string
+	for _, t := range b.tools {
+		names = append(names, spellingOf(req.Params.Name).toolName(t.name))
+	}
+	return names
+}
+
+// endWaiting returns the middleware that ends a call which has sent nothing when ending is done, so that it is still answered. A
+// call that has sent something does not look at its context any more.
+func endWaiting(ending context.Context) mcp.Middleware {
+	return func(next mcp.MethodHandler) mcp.MethodHandler {
+		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
+			if _, ok := req.(*mcp.CallToolRequest); !ok {
+				return next(ctx, method, req)
+			}
+			ctx, cancel := context.WithCancelCause(ctx)
+			defer cancel(nil)
+			defer context.AfterFunc(ending, func() { cancel(errEnding) })()
+			return next(ctx, method, req)
+		}
+	}
+}
+
+// errEnding is why a call that waits ends when the server does.
+var errEnding = errors.New("the server is ending") //nolint:gochecknoglobals // a sentinel
 
 // instructions tell a model the order of the calls.
 func instructions(s spelling) string {
@@ -67,28 +130,6 @@ func instructions(s spelling) string {
 		"3. Carry the action out with your own tools; these tools carry out nothing. 4. {record_action}. 5. {record_outcome} once it is observed. " +
 		"6. {get_evidence} or {verify_evidence} when asked for proof. Report numbers exactly as they are. " +
 		"An error says what is recorded, what is not, and how to repeat safely with its idempotency_key.")
-}
-
-type writeKey struct{}
-
-// arrive takes the place in the queue of writers for a call of a tool that writes, in the order in which the calls arrive.
-func (b *Bridge) arrive(ctx context.Context, req *mcp.CallToolRequest) (context.Context, func()) {
-	if b.client == nil {
-		return ctx, func() {}
-	}
-	for _, t := range b.tools {
-		if t.writes && (req.Params.Name == dotted.toolName(t.name) || req.Params.Name == underscored.toolName(t.name)) {
-			write := b.client.NewWrite()
-			return context.WithValue(ctx, writeKey{}, write), write.End
-		}
-	}
-	return ctx, func() {}
-}
-
-// arrivedWrite returns the place that arrive took; nil for a tool that does not write.
-func arrivedWrite(ctx context.Context) *loopgrid.Write {
-	write, _ := ctx.Value(writeKey{}).(*loopgrid.Write)
-	return write
 }
 
 // specVersion returns the spec_version of the service's decisions, from its health; empty if it cannot be had. It is asked for once.
@@ -108,6 +149,3 @@ func (b *Bridge) specVersion(ctx context.Context) string {
 	}
 	return "loopgrid/" + profile
 }
-
-var _ = fmt.Sprint
-var _ io.Reader

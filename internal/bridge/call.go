@@ -5,9 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -17,33 +16,70 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
-// call is one call of a tool, from the check of its arguments to its result.
+// call is one call of a tool, from its arrival to its result.
 type call struct {
 	*Bridge
 	tool     *tool
 	spelling spelling // of the name that the caller used; messages use it too
 	args     *arguments
 	req      *mcp.CallToolRequest
-	// write is the call's turn at the ledger: a place that was taken on arrival, or one that is taken later.
+	// write is the call's turn at the ledger: a place that is taken on arrival by the tools that write.
 	write     *loopgrid.Write
-	requestID string
-	steps     *steps
+	requestID string // sent with every request, and logged
+	steps     steps
 	progress  *progress
 	warnings  []warning
 	outcome   string // for the log
 }
 
-// serve runs a call of t. Whatever a caller can mend is a tool error, never a JSON-RPC error.
-func (b *Bridge) serve(ctx context.Context, t *tool, req *mcp.CallToolRequest) *mcp.CallToolResult {
-	c := &call{Bridge: b, tool: t, spelling: spellingOf(req.Params.Name), req: req, requestID: loopgrid.NewRequestID(), outcome: "ok"}
-	began := time.Now()
-	res := c.answer(loopgrid.WithRequestID(ctx, c.requestID))
-	if res.IsError && c.outcome == "ok" {
-		c.outcome = "error"
+type callKey struct{}
+
+// arrive begins a call, in the order in which the calls stand on the input; it must not wait. The function that it returns ends the
+// call's turn at the ledger.
+func (b *Bridge) arrive(ctx context.Context, req *mcp.CallToolRequest) (context.Context, func()) {
+	c := &call{Bridge: b, tool: b.toolNamed(req.Params.Name), spelling: spellingOf(req.Params.Name), req: req, requestID: loopgrid.NewRequestID()}
+	ctx = context.WithValue(loopgrid.WithRequestID(ctx, c.requestID), callKey{}, c)
+	if c.tool == nil || !c.tool.writes || b.client == nil {
+		return ctx, func() {}
 	}
-	b.log.LogAttrs(ctx, slog.LevelInfo, "tool call", slog.String("tool", t.name), slog.String("outcome", c.outcome),
-		slog.Duration("took", time.Since(began)), slog.String("request_id", c.requestID))
-	return res
+	c.write = b.client.NewWrite()
+	return ctx, c.write.End
+}
+
+// callOf returns the call that arrive began.
+func callOf(ctx context.Context) *call {
+	c, _ := ctx.Value(callKey{}).(*call)
+	return c
+}
+
+// toolNamed returns the tool with this full name, in either spelling; nil if there is none.
+func (b *Bridge) toolNamed(name string) *tool {
+	for _, t := range b.tools {
+		if name == dotted.toolName(t.name) || name == underscored.toolName(t.name) {
+			return t
+		}
+	}
+	return nil
+}
+
+// handle is the handler of every tool. Whatever a caller can mend is a tool error, never a JSON-RPC error. The SDK calls it a second
+// time for the answer to a question that a legacy client was asked.
+func (b *Bridge) handle(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+	c := callOf(ctx)
+	c.req = req
+	return c.answer(ctx), nil
+}
+
+// known says what is known of the evidence of a call that went wrong inside the bridge.
+func known(ctx context.Context) string {
+	c := callOf(ctx)
+	if c == nil {
+		return ""
+	}
+	if c.write == nil || !c.write.Sent() {
+		return "Nothing was recorded."
+	}
+	return c.steps.known(c)
 }
 
 func (c *call) answer(ctx context.Context) *mcp.CallToolResult {
@@ -60,8 +96,6 @@ func (c *call) answer(ctx context.Context) *mcp.CallToolResult {
 	for _, name := range args.lineBreakers {
 		c.warn("line_breakers", name+" holds U+2028, U+2029 or U+0085. It is recorded as it is, but loopgrid-verify 0.1.0 cannot read an evidence bundle that shows it.")
 	}
-	c.write = arrivedWrite(ctx)
-	c.steps = &steps{}
 	c.progress = startProgress(ctx, c.req)
 	defer c.progress.stop()
 	return c.tool.run(ctx, c)
@@ -130,8 +164,9 @@ func raw(name string, value jsontext.Value) evidence.Field {
 	return evidence.Field{Name: name, Value: value}
 }
 
-// failed is a tool error: lines of text, without structured content.
+// failed is a tool error: lines of text, without structured content. Empty lines are left out.
 func failed(lines ...string) *mcp.CallToolResult {
+	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: strings.Join(lines, "\n")}}}
 }
 
@@ -238,18 +273,7 @@ func join(sentences ...string) string {
 // readFailed is the error of a call that records nothing.
 func (c *call) readFailed(what string, err error) *mcp.CallToolResult {
 	c.outcome = "failed"
-	return failed(lines(what+": "+sentence(err), c.mendable(err))...)
-}
-
-// lines leaves empty lines out.
-func lines(all ...string) []string {
-	var some []string
-	for _, l := range all {
-		if l != "" {
-			some = append(some, l)
-		}
-	}
-	return some
+	return failed(what+": "+sentence(err), c.mendable(err))
 }
 
 // sentence is the text of an error as a sentence.

@@ -114,7 +114,9 @@ func (t *tool) inputSchema(s spelling) json.RawMessage {
 
 func (p *parameter) schema(s spelling) jsontext.Value {
 	var fields []evidence.Field
-	add := func(name string, value jsontext.Value) { fields = append(fields, evidence.Field{Name: name, Value: value}) }
+	add := func(name string, value jsontext.Value) {
+		fields = append(fields, evidence.Field{Name: name, Value: value})
+	}
 	number := func(n int) jsontext.Value { return jsontext.Value(strconv.Itoa(n)) }
 	switch p.kind {
 	case text:

@@ -56,28 +56,35 @@ type wireIDKey struct{}
 // logCalls returns the middleware that writes one line for each tools/call: what was called, how long it
 // took and how it ended, with the id of the JSON-RPC request and the id that the requests to LoopGrid
 // carry. No argument and no word of a result gets into the log.
-func logCalls(log *slog.Logger, requestID func(context.Context) string) mcp.Middleware {
+func logCalls(log *slog.Logger) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			call, ok := req.(*mcp.CallToolRequest)
+			request, ok := req.(*mcp.CallToolRequest)
 			if !ok {
 				return next(ctx, method, req)
 			}
 			begin := time.Now()
 			result, err := next(ctx, method, req)
 			id, _ := ctx.Value(wireIDKey{}).(string)
+			outcome, requestID := outcomeOf(result, err), ""
+			if c := callOf(ctx); c != nil {
+				requestID = c.requestID
+				if c.outcome != "" {
+					outcome = c.outcome
+				}
+			}
 			log.LogAttrs(ctx, slog.LevelInfo, "tool call",
-				slog.String("tool", clipped(call.Params.Name, nameLimit)),
+				slog.String("tool", clipped(request.Params.Name, nameLimit)),
 				slog.Duration("took", time.Since(begin)),
-				slog.String("outcome", outcomeOf(result, err)),
-				slog.String("request_id", requestID(ctx)),
+				slog.String("outcome", outcome),
+				slog.String("request_id", requestID),
 				slog.String("id", clipped(id, nameLimit)))
 			return result, err
 		}
 	}
 }
 
-// outcomeOf is one word for how a call ended.
+// outcomeOf is one word for how a call ended that has none of its own.
 func outcomeOf(result mcp.Result, err error) string {
 	answer, _ := result.(*mcp.CallToolResult)
 	switch {
@@ -213,11 +220,6 @@ const (
 	// nameLimit clips a name that the host made up, in bytes.
 	nameLimit = 80
 )
-
-// failed is a tool error that ends with what is known about the evidence.
-func failed(what, known string) *mcp.CallToolResult {
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: strings.TrimSpace(what + " " + known)}}}
-}
 
 // isValidStructure reports whether go-sdk can send structured content: it never answers a call whose
 // result it cannot marshal, and lets invalid UTF-8 through.

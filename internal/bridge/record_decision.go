@@ -392,7 +392,7 @@ func (d *decisionCall) unfinished(failure error) *mcp.CallToolResult {
 	text := []string{"The decision is recorded, but not every step of it. decision_id: " + d.created.DecisionID + "."}
 	text = append(text, d.steps.lines(failure)...)
 	if failure != nil {
-		text = append(text, lines(d.mendable(failure), d.repeat(d.key)+" Missing steps are appended.")...)
+		text = append(text, d.mendable(failure), d.repeat(d.key)+" Missing steps are appended.")
 	}
 	if d.steps.anyDiffers() {
 		text = append(text, "What is recorded stands: a decision takes one model output and one policy result. For other ones record a new decision with a new idempotency_key.")

@@ -107,9 +107,9 @@ func (c *call) warnMismatch(f fidelity) {
 func (c *call) writeFailed(what string, err error, key string) *mcp.CallToolResult {
 	c.outcome = loopgrid.OutcomeOf(err).String()
 	if loopgrid.OutcomeOf(err) == loopgrid.Unknown {
-		return failed(lines("Outcome unknown: "+what+" may or may not be recorded. "+upper(sentence(err)), c.mendable(err), c.repeat(key))...)
+		return failed("Outcome unknown: "+what+" may or may not be recorded. "+upper(sentence(err)), c.mendable(err), c.repeat(key))
 	}
-	return failed(lines("Not recorded: "+what+". "+upper(sentence(err)), c.mendable(err), c.afterTheFact(err))...)
+	return failed("Not recorded: "+what+". "+upper(sentence(err)), c.mendable(err), c.afterTheFact(err))
 }
 
 // repeat says how to find out and to finish at once.

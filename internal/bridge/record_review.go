@@ -71,7 +71,7 @@ func (c *call) review(ctx context.Context) *mcp.CallToolResult {
 
 func (c *call) reviewFailed(what string, err error) *mcp.CallToolResult {
 	c.outcome = "not recorded"
-	return failed(lines("Not recorded: "+what+". "+upper(sentence(err)), c.mendReview(err))...)
+	return failed("Not recorded: "+what+". "+upper(sentence(err)), c.mendReview(err))
 }
 
 // mendReview is [call.mendable] for /review, whose conflicts carry no code.

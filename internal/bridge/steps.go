@@ -82,6 +82,21 @@ func (s *steps) anyDiffers() bool {
 	return slices.ContainsFunc(s.list, func(one step) bool { return one.state == differentThere })
 }
 
+// known says what the steps say of a call that ended by a fault of the bridge.
+func (s *steps) known(c *call) string {
+	text := strings.Join(append([]string{"What became of the call:"}, s.lines(nil)...), "\n")
+	s.mu.Lock()
+	id, key := s.id, s.key
+	s.mu.Unlock()
+	if id != "" {
+		text += "\ndecision_id: " + id + "."
+	}
+	if key == "" {
+		return text + "\nLook in LoopGrid before you repeat it."
+	}
+	return text + "\n" + c.repeat(key)
+}
+
 // lines says of each step what became of it. The failure is the reason of the step that it ended.
 func (s *steps) lines(failure error) []string {
 	s.mu.Lock()
@@ -89,6 +104,9 @@ func (s *steps) lines(failure error) []string {
 	var all []string
 	for _, one := range s.list {
 		line := "- " + one.name + ": " + string(one.state)
+		if one.state == open {
+			line = "- " + one.name + ": outcome unknown"
+		}
 		switch one.state {
 		case differentThere:
 			line += " (" + one.other + ")"
