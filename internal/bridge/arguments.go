@@ -112,14 +112,13 @@ func (t *tool) check(raw []byte) (*arguments, []string) {
 			problems = append(problems, fmt.Sprintf("and %d more unknown arguments", len(unknown)-i))
 			break
 		}
-		problem := fmt.Sprintf("unknown argument %s", quoteName(name))
+		problem := quoteName(name) + ": unknown argument"
 		if near := t.nearest(name); near != "" {
 			problem += "; did you mean " + near + "?"
+		} else {
+			problem += "; the arguments are " + t.argumentNames()
 		}
 		problems = append(problems, problem)
-	}
-	if len(unknown) > 0 {
-		problems = append(problems, "valid arguments: "+t.argumentNames())
 	}
 	if len(problems) > 0 {
 		return nil, problems

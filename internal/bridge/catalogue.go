@@ -174,7 +174,7 @@ func texts(all []string) jsontext.Value {
 	return append(out, ']')
 }
 
-// names lists the arguments of the tool, for an error about one that does not exist.
+// argumentNames lists the arguments of the tool, for an error about one that does not exist.
 func (t *tool) argumentNames() string {
 	var all []string
 	for _, p := range t.parameters {

@@ -24,8 +24,10 @@ func (s spelling) toolName(tool string) string { return string(s) + tool }
 
 // names puts the tool names of this spelling into a text that names tools as {record_decision}.
 func (s spelling) names(text string) string {
-	return strings.NewReplacer("{record_", string(s)+"record_", "{get_evidence", string(s)+"get_evidence",
-		"{verify_evidence", string(s)+"verify_evidence", "}", "").Replace(text)
+	for _, tool := range [...]string{"record_decision", "record_review", "record_action", "record_outcome", "get_evidence", "verify_evidence"} {
+		text = strings.ReplaceAll(text, "{"+tool+"}", s.toolName(tool))
+	}
+	return text
 }
 
 // spellingOf returns the spelling of a tool's full name.

@@ -44,7 +44,7 @@ func runDoctor(ctx context.Context, p Process, args []string) int {
 	fmt.Fprintf(p.Stdout, "[INFO] service key configured: %s\n", yesNo(s.ServiceKey.IsSet()))
 	fmt.Fprintf(p.Stdout, "[INFO] human review tool enabled: %s\n", yesNo(s.EnableReviewTool))
 	fmt.Fprintf(p.Stdout, "[INFO] raw payload export enabled: %s\n", yesNo(s.AllowPayloadExport))
-	fmt.Fprintf(p.Stdout, "[INFO] evidence directory: %s (%s)\n", s.EvidenceDir.Path, s.EvidenceDir.Reason)
+	fmt.Fprintf(p.Stdout, "[INFO] evidence directory: %s (%s)\n", s.EvidenceDir.Path, s.EvidenceDir.Why)
 	if health.Sandbox {
 		fmt.Fprint(p.Stdout, "[WARN] this is a sandbox, not LoopGrid: what it records proves nothing\n  → Set LOOPGRID_BASE_URL to a LoopGrid service to keep evidence.\n")
 	}

@@ -39,8 +39,12 @@ func newClient(s config.Settings, log *slog.Logger) *loopgrid.Client {
 	if len(s.ProblemsFor(config.AllCalls)) > 0 {
 		return nil
 	}
+	lockDir, err := loopgrid.DefaultLockDir()
+	if err != nil {
+		log.Warn("only the writes of this process are ordered, other processes are not kept out", slog.Any("error", err))
+	}
 	return loopgrid.New(loopgrid.Options{
 		BaseURL: s.BaseURL, Workspace: s.Workspace, ServiceKey: s.ServiceKey.Reveal(), UserAgent: "loopgrid-mcp/" + Version,
-		Timeout: s.Timeout, MaxEvidenceBytes: s.MaxEvidenceBytes, LockDir: loopgrid.DefaultLockDir(), Log: log,
+		Timeout: s.Timeout, MaxEvidenceBytes: s.MaxEvidenceBytes, LockDir: lockDir, Log: log,
 	})
 }

@@ -99,3 +99,8 @@ func (w *Write) context(ctx context.Context) (context.Context, context.CancelFun
 	}
 	return context.WithDeadline(ctx, w.deadline)
 }
+
+// DefaultLockDir returns the folder of the lock files that the processes of this user share. It is fixed, and not taken from the
+// environment, of which hosts pass on almost nothing. The error says why the system names none: then only the writes of this process
+// can be ordered.
+func DefaultLockDir() (string, error) { return lockDir() }
