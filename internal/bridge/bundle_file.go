@@ -47,8 +47,8 @@ const (
 	maxBundleListing = 2 << 20
 	// maxBundleDocument bounds manifest.json, verification.json and lifecycle.json, each.
 	maxBundleDocument = 1 << 20
-	// maxBundleUnpacked bounds how much is unpacked to prove the checksums: half a second of work.
-	maxBundleUnpacked = 64 << 20
+	// maxBundleUnpacked bounds how much is unpacked to prove the checksums: a tenth of a second of work.
+	maxBundleUnpacked = 16 << 20
 )
 
 const (

@@ -26,8 +26,9 @@ func TestSaveBundleOnAFullDisk(t *testing.T) {
 	old := filepath.Join(dir, testDecision+"-evidence.zip")
 	require.NoError(t, os.WriteFile(old, []byte("old"), 0o600))
 
+	large := zipOf(t, append(bundleEntries(testDecision, false), largeEntry(1<<20))...)
 	for range 3 { // what is left behind would fill the disk for good
-		_, err := save(t, dir, false, incompressibleBundle(t, 1<<20))
+		_, err := save(t, dir, false, large)
 		require.ErrorIs(t, err, errBundleNoRoom)
 		require.ErrorIs(t, err, unix.ENOSPC)
 		require.ErrorContains(t, err, dir)

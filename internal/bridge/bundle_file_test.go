@@ -32,6 +32,9 @@ const testDecision = "dec_0123456789abcdef01234567"
 // zipEntry is one file of a ZIP that a test builds.
 type zipEntry struct{ name, text string }
 
+// largeEntry is not compressed, so that it makes a large ZIP.
+func largeEntry(size int) zipEntry { return zipEntry{"large", strings.Repeat("x", size)} }
+
 const (
 	testIntegrity = `{"valid": true, "checked_events": 9007199254740993, "failures": [], "key_id": "ed25519:\u00e9\/"}`
 	testLifecycle = "{\n  \"state\": \"evidence_complete\",\n  \"expected_next\": []\n}"
@@ -79,7 +82,11 @@ func zipOf(tb testing.TB, entries ...zipEntry) []byte {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for _, e := range entries {
-		f, err := w.Create(e.name)
+		method := zip.Deflate
+		if e.text == "" || e.name == "large" {
+			method = zip.Store
+		}
+		f, err := w.CreateHeader(&zip.FileHeader{Name: e.name, Method: method})
 		require.NoError(tb, err)
 		_, err = io.WriteString(f, e.text)
 		require.NoError(tb, err)

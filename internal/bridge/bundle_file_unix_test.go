@@ -3,7 +3,6 @@
 package bridge
 
 import (
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -75,7 +74,7 @@ func TestSaveBundleBeyondTheFileSizeLimit(t *testing.T) {
 	old := filepath.Join(dir, testDecision+"-evidence.zip")
 	require.NoError(t, os.WriteFile(old, []byte("old"), 0o600))
 
-	_, err := save(t, dir, false, incompressibleBundle(t, 1<<20))
+	_, err := save(t, dir, false, zipOf(t, append(bundleEntries(testDecision, false), largeEntry(1<<20))...))
 
 	require.ErrorIs(t, err, errBundleNoRoom)
 	require.ErrorContains(t, err, dir)
@@ -96,16 +95,4 @@ func TestNoRoomIsToldApart(t *testing.T) {
 	link := &os.LinkError{Op: "rename", Old: "a", New: "b", Err: unix.EACCES}
 	require.ErrorIs(t, bundleWriteError("rename", "/d", link), errBundleDir)
 	require.EqualError(t, bundleWriteError("rename", "/d", link), "the evidence directory cannot be used: rename in /d: permission denied")
-}
-
-// incompressibleBundle is a whole bundle of more than n bytes.
-func incompressibleBundle(t *testing.T, n int) []byte {
-	t.Helper()
-	text := make([]byte, n)
-	state := uint32(1)
-	for i := range text {
-		state = state*1664525 + 1013904223
-		text[i] = byte(state >> 24 & math.MaxUint8)
-	}
-	return zipOf(t, withEntry(bundleEntries(testDecision, false), "large", string(text))...)
 }
