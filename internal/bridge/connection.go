@@ -310,8 +310,7 @@ func errorLine(id []byte, err *jsonrpc.Error) [][]byte {
 // (mcp/shared.go, unmarshalParams) and sends code 0 for every error without one.
 func wireError(method string, err error) *jsonrpc.Error {
 	wire := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
-	var coded *jsonrpc.Error
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		wire.Data = coded.Data
 		if coded.Code != 0 {
 			wire.Code = coded.Code

@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -9,13 +10,17 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-func TestBadLinesAreAnsweredAndTheSessionLivesOn(t *testing.T) {
-	t.Parallel()
+// wireLine is a line and the answer to it, "" for none.
+type wireLine struct{ name, line, want string }
+
+// badLines are lines that no well-behaved host sends, and some that look like it.
+func badLines() []wireLine {
 	brackets := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 	const (
 		twice   = "invalid params: a member name stands twice in an object"
@@ -32,7 +37,7 @@ func TestBadLinesAreAnsweredAndTheSessionLivesOn(t *testing.T) {
 	failure := func(id string, code int, message string) string {
 		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, quoteJSON(message))
 	}
-	for _, test := range []struct{ name, line, want string }{
+	return []wireLine{
 		// Blanks.
 		{"blank", "", ""},
 		{"blanks", " \t ", ""},
@@ -77,50 +82,86 @@ func TestBadLinesAreAnsweredAndTheSessionLivesOn(t *testing.T) {
 		{"id twice", `{"jsonrpc":"2.0","id":7,"method":"ping","id":8}`, failure("null", -32600, `invalid request: "id" stands twice`)},
 		{"same id twice", `{"jsonrpc":"2.0","id":7,"method":"ping","id":7}`, failure("7", -32600, `invalid request: "id" stands twice`)},
 		{"method twice", `{"jsonrpc":"2.0","method":"ping","method":"ping","id":7}`, failure("7", -32600, `invalid request: "method" stands twice`)},
-		{"method twice, once escaped", `{"jsonrpc":"2.0","method":"ping","m\u0065thod":"ping","id":7}`,
-			failure("7", -32600, `invalid request: "method" stands twice`)},
-		{"params twice", `{"jsonrpc":"2.0","method":"ping","params":{},"params":{},"id":7}`,
-			failure("7", -32600, `invalid request: "params" stands twice`)},
-		{"unknown member twice", `{"jsonrpc":"2.0","method":"ping","x":1,"x":2,"id":7}`,
-			failure("7", -32600, "invalid request: a member name stands twice in an object")},
+		{
+			"method twice, once escaped", `{"jsonrpc":"2.0","method":"ping","m\u0065thod":"ping","id":7}`,
+			failure("7", -32600, `invalid request: "method" stands twice`),
+		},
+		{
+			"params twice", `{"jsonrpc":"2.0","method":"ping","params":{},"params":{},"id":7}`,
+			failure("7", -32600, `invalid request: "params" stands twice`),
+		},
+		{
+			"unknown member twice", `{"jsonrpc":"2.0","method":"ping","x":1,"x":2,"id":7}`,
+			failure("7", -32600, "invalid request: a member name stands twice in an object"),
+		},
 		{"unknown member", `{"jsonrpc":"2.0","method":"ping","x":1,"id":"ping"}`, wirePong},
 		// Text.
 		{"invalid UTF-8 in the method", "{\"jsonrpc\":\"2.0\",\"method\":\"pi\xffng\",\"id\":7}", failure("7", -32700, notUTF8)},
 		{"invalid UTF-8 in the id", "{\"jsonrpc\":\"2.0\",\"method\":\"ping\",\"id\":\"\xff\"}", failure("null", -32700, notUTF8)},
-		{"invalid UTF-8 in a tool name", "{\"jsonrpc\":\"2.0\",\"method\":\"tools/call\",\"params\":{\"name\":\"\xff\"},\"id\":7}",
-			failure("7", -32700, notUTF8)},
-		{"lone surrogate in the method", `{"jsonrpc":"2.0","method":"\ud800","id":7}`,
-			failure("7", -32600, "invalid request: a string holds half a surrogate pair")},
-		{"lone surrogate in the id", `{"jsonrpc":"2.0","method":"ping","id":"\ud800"}`,
-			failure(`"\ud800"`, -32600, "invalid request: a string holds half a surrogate pair")},
-		{"lone surrogate in a tool name", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"\ud800"},"id":7}`,
-			failure("7", -32602, "invalid params: a string holds half a surrogate pair")},
-		{"broken arguments, id last", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","arguments":{"secret":}},"id":7}`,
-			failure("7", -32700, "parse error: invalid character '}' at start of value (at byte 85)")},
+		{
+			"invalid UTF-8 in a tool name", "{\"jsonrpc\":\"2.0\",\"method\":\"tools/call\",\"params\":{\"name\":\"\xff\"},\"id\":7}",
+			failure("7", -32700, notUTF8),
+		},
+		{
+			"lone surrogate in the method", `{"jsonrpc":"2.0","method":"\ud800","id":7}`,
+			failure("7", -32600, "invalid request: a string holds half a surrogate pair"),
+		},
+		{
+			"lone surrogate in the id", `{"jsonrpc":"2.0","method":"ping","id":"\ud800"}`,
+			failure(`"\ud800"`, -32600, "invalid request: a string holds half a surrogate pair"),
+		},
+		{
+			"lone surrogate in a tool name", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"\ud800"},"id":7}`,
+			failure("7", -32602, "invalid params: a string holds half a surrogate pair"),
+		},
+		{
+			"broken arguments, id last", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","arguments":{"secret":}},"id":7}`,
+			failure("7", -32700, "parse error: invalid character '}' at start of value (at byte 85)"),
+		},
 		{"NaN", wireCall("7", "echo", `{"a":NaN}`), failure("7", -32700, "parse error: invalid character 'N' at start of value (at byte 87)")},
-		{"arguments that do not end", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"a":"secret`,
-			failure("7", -32700, ends)},
+		{
+			"arguments that do not end", `{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"echo","arguments":{"a":"secret`,
+			failure("7", -32700, ends),
+		},
 		// Params. go-sdk's own text repeats them.
 		{"name twice", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","name":"slow"},"id":7}`, failure("7", -32602, twice)},
-		{"arguments twice", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","arguments":{},"arguments":{}},"id":7}`,
-			failure("7", -32602, twice)},
-		{"twice in _meta", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","_meta":{"a":1,"a":2}},"id":7}`,
-			failure("7", -32602, twice)},
-		{"params array", `{"jsonrpc":"2.0","method":"tools/list","params":["secret"],"id":7}`,
-			failure("7", -32602, "invalid params: they must be an object")},
-		{"params string", `{"jsonrpc":"2.0","method":"tools/list","params":"secret","id":7}`,
-			failure("7", -32602, "invalid params: they must be an object")},
-		{"params of the wrong shape", `{"jsonrpc":"2.0","method":"tools/list","params":{"cursor":{"secret":1}},"id":7}`,
-			failure("7", -32602, "invalid params: tools/list does not take params of this shape")},
-		{"params null", `{"jsonrpc":"2.0","method":"tools/call","params":null,"id":7}`,
-			failure("7", -32600, `handling 'tools/call': invalid request: missing required "params"`)},
+		{
+			"arguments twice", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","arguments":{},"arguments":{}},"id":7}`,
+			failure("7", -32602, twice),
+		},
+		{
+			"twice in _meta", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","_meta":{"a":1,"a":2}},"id":7}`,
+			failure("7", -32602, twice),
+		},
+		{
+			"params array", `{"jsonrpc":"2.0","method":"tools/list","params":["secret"],"id":7}`,
+			failure("7", -32602, "invalid params: they must be an object"),
+		},
+		{
+			"params string", `{"jsonrpc":"2.0","method":"tools/list","params":"secret","id":7}`,
+			failure("7", -32602, "invalid params: they must be an object"),
+		},
+		{
+			"params of the wrong shape", `{"jsonrpc":"2.0","method":"tools/list","params":{"cursor":{"secret":1}},"id":7}`,
+			failure("7", -32602, "invalid params: tools/list does not take params of this shape"),
+		},
+		{
+			"params null", `{"jsonrpc":"2.0","method":"tools/call","params":null,"id":7}`,
+			failure("7", -32600, `handling 'tools/call': invalid request: missing required "params"`),
+		},
 		{"no params", `{"jsonrpc":"2.0","method":"tools/call","id":7}`, failure("7", -32600, `invalid request: missing required "params"`)},
-		{"tool name number", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":5},"id":7}`,
-			failure("7", -32602, `invalid params: "name" must be a string`)},
-		{"_meta number", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","_meta":5,"arguments":{"a":"secret"}},"id":7}`,
-			failure("7", -32602, "invalid params: tools/call does not take params of this shape")},
-		{"requestState number", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","requestState":{"a":"secret"}},"id":7}`,
-			failure("7", -32602, "invalid params: tools/call does not take params of this shape")},
+		{
+			"tool name number", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":5},"id":7}`,
+			failure("7", -32602, `invalid params: "name" must be a string`),
+		},
+		{
+			"_meta number", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","_meta":5,"arguments":{"a":"secret"}},"id":7}`,
+			failure("7", -32602, "invalid params: tools/call does not take params of this shape"),
+		},
+		{
+			"requestState number", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","requestState":{"a":"secret"}},"id":7}`,
+			failure("7", -32602, "invalid params: tools/call does not take params of this shape"),
+		},
 		{"deep params", `{"jsonrpc":"2.0","method":"tools/list","params":{"a":` + brackets(1000) + `},"id":7}`, failure("7", -32600, tooDeep)},
 		{"very deep params", `{"jsonrpc":"2.0","method":"tools/list","params":{"a":` + brackets(20000) + `},"id":7}`, failure("7", -32600, tooDeep)},
 		{"params as deep as may be", `{"jsonrpc":"2.0","method":"ping","params":{"a":` + brackets(998) + `},"id":"ping"}`, wirePong},
@@ -136,16 +177,20 @@ func TestBadLinesAreAnsweredAndTheSessionLivesOn(t *testing.T) {
 		{"bad answer to nothing", `{"jsonrpc":"2.0","id":7,"result":{"a":1,"a":2}}`, ""},
 		{"answer with another id", `{"jsonrpc":"2.0","id":"x","result":{}}`, ""},
 		{"answer without id", `{"jsonrpc":"2.0","result":{}}`, ""},
-	} {
+	}
+}
+
+func TestBadLinesAreAnsweredAndTheSessionLivesOn(t *testing.T) {
+	t.Parallel()
+	for _, test := range badLines() {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			h := newInitializedWireHost(t)
-			h.send(test.line, `{"jsonrpc":"2.0","id":"after","method":"ping"}`)
-			var got []string
-			for line := h.next(); line != `{"jsonrpc":"2.0","id":"after","result":{}}`; line = h.next() {
-				got = append(got, line)
+			h.send(test.line)
+			if test.want != "" {
+				assert.Equal(t, test.want, h.next())
 			}
-			assert.Equal(t, test.want, strings.Join(got, "\n"))
+			h.expect(`{"jsonrpc":"2.0","id":"after","method":"ping"}`, `{"jsonrpc":"2.0","id":"after","result":{}}`)
 			assert.NotContains(t, h.log.String(), "secret")
 			require.NoError(t, h.end())
 		})
@@ -184,12 +229,12 @@ func TestIDsComeBackAsTheyWereSpelled(t *testing.T) {
 		`0`, `-1`, `9007199254740993`, `18446744073709551616`, `1.5`, `1e2`, `-0`, `""`, `"1"`, `"é"`, `"\u00e9"`, `"a\"\\\/\n"`,
 		`"<&>\u2028"`, `"` + strings.Repeat("long", 1000) + `"`,
 	} {
-		require.Equal(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, id), h.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"ping"}`, id)))
-		require.Equal(t, wireText(id, "{}"), h.ask(wireCall(id, "echo", "{}")))
-		require.Equal(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found: \"no\""}}`, id),
-			h.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"no"}`, id)))
-		require.Equal(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"invalid params: they must be an object"}}`, id),
-			h.ask(fmt.Sprintf(`{"jsonrpc":"2.0","params":5,"method":"no","id":%s}`, id)))
+		h.expect(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"ping"}`, id), fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{}}`, id))
+		h.expect(wireCall(id, "echo", "{}"), wireText(id, "{}"))
+		h.expect(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"no"}`, id),
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found: \"no\""}}`, id))
+		h.expect(fmt.Sprintf(`{"jsonrpc":"2.0","params":5,"method":"no","id":%s}`, id),
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"invalid params: they must be an object"}}`, id))
 	}
 	require.NoError(t, h.end())
 }
@@ -198,10 +243,10 @@ func TestProgressTokensComeBackAsTheyWereSpelled(t *testing.T) {
 	t.Parallel()
 	h := newInitializedWireHost(t)
 	for _, token := range []string{`0`, `9007199254740993`, `1.50`, `"é"`, `"\u00e9\""`, `"7"`} {
-		h.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"x":1,"progressToken":%s},"arguments":{},"name":"progress"}}`, token))
-		require.Equal(t, fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"message":"half","progress":1}}`, token),
-			h.next())
-		require.Equal(t, wireText("1", "done"), h.next())
+		h.expect(
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"x":1,"progressToken":%s},"arguments":{},"name":"progress"}}`, token),
+			fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"message":"half","progress":1}}`, token),
+			wireText("1", "done"))
 	}
 	for _, meta := range []string{`{}`, `{"progressToken":null}`} {
 		require.Equal(t, wireText("1", "no token"),
@@ -259,7 +304,7 @@ func TestLongLinesAreAnsweredInFlatMemory(t *testing.T) {
 	filler := strings.Repeat("x", maxLine-len(call)+1)
 	require.Equal(t, wireText("8", strconv.Itoa(len(filler)+8)+" bytes, 1 levels"), h.ask(strings.Replace(call, "%", filler, 1)))
 	require.Equal(t, tooLong("8"), h.ask(strings.Replace(call, "%", filler+"x", 1)))
-	require.Equal(t, wirePong, h.ask(wirePing))
+	h.expect(wirePing, wirePong)
 	require.NoError(t, h.end())
 }
 
@@ -277,10 +322,12 @@ func TestAnIDInFlightIsNotTakenTwice(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newInitializedWireHost(t)
-		h.send(wireCall(`"a\u00e9"`, "slow", `"1s"`), wireCall(`"aé"`, "echo", "{}"), wireCall("1", "slow", `"1s"`), wireCall(`"1"`, "echo", "{}"))
-		require.Equal(t, `{"jsonrpc":"2.0","id":"aé","error":{"code":-32600,"message":"invalid request: this id belongs to a request in flight"}}`, h.next())
+		h.send(wireCall(`"\u00e9"`, "slow", `"1s"`))
+		h.expect(wireCall(`"é"`, "echo", "{}"),
+			`{"jsonrpc":"2.0","id":"é","error":{"code":-32600,"message":"invalid request: this id belongs to a request in flight"}}`)
+		h.send(wireCall("1", "slow", `"1s"`), wireCall(`"1"`, "echo", "{}"))
 		require.Equal(t, wireText(`"1"`, "{}"), h.next(), "a string is another id than a number")
-		assert.ElementsMatch(t, []string{wireText(`"a\u00e9"`, "done"), wireText("1", "done")}, []string{h.next(), h.next()})
+		assert.ElementsMatch(t, []string{wireText(`"\u00e9"`, "done"), wireText("1", "done")}, []string{h.next(), h.next()})
 		for range 100 { // free as soon as it is answered
 			require.Equal(t, wireText("1", "{}"), h.ask(wireCall("1", "echo", "{}")))
 		}
@@ -361,7 +408,7 @@ func TestCallsBeforeInitialize(t *testing.T) {
 	h := newWireHost(t)
 	require.Equal(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"method \"tools/call\" is invalid during session initialization"}}`,
 		h.ask(wireCall("1", "echo", "{}")))
-	require.Equal(t, wirePong, h.ask(wirePing))
+	h.expect(wirePing, wirePong)
 	require.Contains(t, h.ask(wireInitialize), `"protocolVersion":"2025-11-25"`)
 	require.Equal(t, wireText("1", "{}"), h.ask(wireCall("1", "echo", "{}")))
 	require.Equal(t, `{"jsonrpc":"2.0","id":"init","error":{"code":-32603,"message":"duplicate \"initialize\" received"}}`, h.ask(wireInitialize))
@@ -388,14 +435,22 @@ func TestAnUnusableAnswerEndsTheQuestion(t *testing.T) {
 		{"outside the enum", `"result":{"action":"accept","content":{"action":"secret"}}`, unfit},
 		{"member missing", `"result":{"action":"accept","content":{}}`, unfit},
 		{"wrong shape", `"result":"secret"`, "The answer to the question could not be used. Nothing was recorded."},
-		{"error", `"error":{"code":-32601,"message":"no such method."}`,
-			"The client did not put the question to a person: no such method. Nothing was recorded."},
-		{"error of the wrong shape", `"error":"secret"`,
-			"The client did not put the question to a person: the error of the client is not usable. Nothing was recorded."},
-		{"member twice", `"result":{"action":"accept","action":"accept","content":{"action":"secret"}}`,
-			"The client did not put the question to a person: its answer is not usable (invalid request: a member name stands twice in an object). Nothing was recorded."},
-		{"invalid UTF-8", "\"result\":{\"action\":\"accept\",\"content\":{\"action\":\"\xff\"}}",
-			"The client did not put the question to a person: its answer is not usable (parse error: the line is not valid UTF-8). Nothing was recorded."},
+		{
+			"error", `"error":{"code":-32601,"message":"no such method."}`,
+			"The client did not put the question to a person: no such method. Nothing was recorded.",
+		},
+		{
+			"error of the wrong shape", `"error":"secret"`,
+			"The client did not put the question to a person: the error of the client is not usable. Nothing was recorded.",
+		},
+		{
+			"member twice", `"result":{"action":"accept","action":"accept","content":{"action":"secret"}}`,
+			"The client did not put the question to a person: its answer is not usable (invalid request: a member name stands twice in an object). Nothing was recorded.",
+		},
+		{
+			"invalid UTF-8", "\"result\":{\"action\":\"accept\",\"content\":{\"action\":\"\xff\"}}",
+			"The client did not put the question to a person: its answer is not usable (parse error: the line is not valid UTF-8). Nothing was recorded.",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -406,4 +461,43 @@ func TestAnUnusableAnswerEndsTheQuestion(t *testing.T) {
 			require.NoError(t, h.end())
 		})
 	}
+}
+
+// FuzzLines sends any bytes: nothing but valid JSON comes back, one message a line, the session goes on
+// and ends well.
+func FuzzLines(f *testing.F) {
+	for _, test := range badLines() {
+		f.Add([]byte(test.line))
+	}
+	f.Add([]byte(wireCall("1", "echo", `{"a":"\xff"}`) + "\n" + wireCall("1", "ask", "{}") + "\n" + `{"jsonrpc":"2.0","id":1,"result":{"action":"decline"}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":1.0},"name":"progress"}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{` + wireModern + `}}`))
+	f.Add([]byte(`{"jsonrpc":"2.0","id":1.0,"method":"subscriptions/listen","params":{"notifications":{},` + wireModern + `}}`))
+	f.Add([]byte(wireCall("1", "wait", "{}") + "\r\n" + `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`))
+	f.Fuzz(func(t *testing.T, lines []byte) {
+		synctest.Test(t, func(t *testing.T) {
+			h := newInitializedWireHost(t)
+			h.wire.RemoveTools("slow")
+			go func() {
+				_, _ = h.in.Write(lines)
+				_, _ = io.WriteString(h.in, "\n"+`{"jsonrpc":"2.0","id":"after","method":"ping"}`+"\n")
+			}()
+			for answered := false; !answered; {
+				line := h.next()
+				require.True(t, json.Valid([]byte(line)), line)
+				require.True(t, utf8.ValidString(line), line)
+				answered = line == `{"jsonrpc":"2.0","id":"after","result":{}}`
+			}
+			require.NoError(t, h.in.Close())
+			go func() {
+				for line := range h.lines {
+					assert.True(t, json.Valid([]byte(line)), line)
+				}
+			}()
+			require.NoError(t, h.wait())
+			require.NoError(t, h.out.Close())
+			synctest.Wait()
+			assert.Len(t, h.wire.starts, h.wire.left)
+		})
+	})
 }

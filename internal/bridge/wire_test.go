@@ -20,7 +20,7 @@ import (
 
 // wireHost is a host at the other end of the pipes: it sends and receives lines as they are.
 type wireHost struct {
-	t         testing.TB
+	tb        testing.TB
 	transport *transport
 	in        *io.PipeWriter
 	out       *io.PipeReader
@@ -67,22 +67,22 @@ const (
 )
 
 // newWireHost starts a session that a host has not initialized.
-func newWireHost(t testing.TB) *wireHost {
-	t.Helper()
+func newWireHost(tb testing.TB) *wireHost {
+	tb.Helper()
 	stdin, in := io.Pipe()
 	out, stdout := io.Pipe()
-	return startWireHost(t, stdin, in, out, stdout)
+	return startWireHost(tb, stdin, in, out, stdout)
 }
 
-func startWireHost(t testing.TB, stdin io.Reader, in *io.PipeWriter, out *io.PipeReader, stdout io.Writer) *wireHost {
-	t.Helper()
-	h := &wireHost{t: t, in: in, out: out, lines: make(chan string), left: make(chan error, 1), log: new(wireLog)}
+func startWireHost(tb testing.TB, stdin io.Reader, in *io.PipeWriter, out *io.PipeReader, stdout io.Writer) *wireHost {
+	tb.Helper()
+	h := &wireHost{tb: tb, in: in, out: out, lines: make(chan string), left: make(chan error, 1), log: new(wireLog)}
 	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	h.transport = newTransport(stdin, stdout, logger)
 	h.wire = newWireServer(h.transport, logger)
 	ctx, cancel := context.WithCancel(context.Background()) // not the test's: that is cancelled when it fails
 	h.cancel = cancel
-	t.Cleanup(cancel)
+	tb.Cleanup(cancel)
 	go func() { h.left <- serve(ctx, h.wire.Server, h.transport) }()
 	if out != nil {
 		go func() {
@@ -101,59 +101,68 @@ func startWireHost(t testing.TB, stdin io.Reader, in *io.PipeWriter, out *io.Pip
 }
 
 // newInitializedWireHost starts a session of MCP 2025-11-25.
-func newInitializedWireHost(t testing.TB) *wireHost {
-	t.Helper()
-	h := newWireHost(t)
+func newInitializedWireHost(tb testing.TB) *wireHost {
+	tb.Helper()
+	h := newWireHost(tb)
 	h.send(wireInitialize)
-	require.Contains(t, h.next(), `"protocolVersion":"2025-11-25"`)
+	require.Contains(tb, h.next(), `"protocolVersion":"2025-11-25"`)
 	h.send(wireInitialized)
 	return h
 }
 
 func (h *wireHost) send(lines ...string) {
-	h.t.Helper()
+	h.tb.Helper()
 	_, err := io.WriteString(h.in, strings.Join(lines, "\n")+"\n")
-	require.NoError(h.t, err)
+	require.NoError(h.tb, err)
 }
 
 func (h *wireHost) next() string {
-	h.t.Helper()
+	h.tb.Helper()
 	select {
 	case line, ok := <-h.lines:
-		require.True(h.t, ok, "the output ended")
+		require.True(h.tb, ok, "the output ended")
 		return line
 	case <-time.After(20 * time.Second):
-		require.Fail(h.t, "no answer", "log: %s", h.log)
+		require.Fail(h.tb, "no answer", "log: %s", h.log)
 		return ""
 	}
 }
 
 // ask sends a line and returns the next line that comes back.
 func (h *wireHost) ask(line string) string {
-	h.t.Helper()
+	h.tb.Helper()
 	h.send(line)
 	return h.next()
 }
 
+// expect sends a line and requires that exactly the answers come back.
+func (h *wireHost) expect(line string, answers ...string) {
+	h.tb.Helper()
+	h.send(line)
+	for _, answer := range answers {
+		require.Equal(h.tb, answer, h.next())
+	}
+}
+
 // end closes the input, requires that nothing else is written, and returns what serve returned.
 func (h *wireHost) end() error {
-	h.t.Helper()
-	require.NoError(h.t, h.in.Close())
+	h.tb.Helper()
+	require.NoError(h.tb, h.in.Close())
 	err := h.wait()
-	require.NoError(h.t, h.out.Close())
+	require.NoError(h.tb, h.out.Close())
 	for line := range h.lines {
-		require.Empty(h.t, line, "a line nobody asked for")
+		require.Empty(h.tb, line, "a line nobody asked for")
 	}
 	return err
 }
 
 func (h *wireHost) wait() error {
-	h.t.Helper()
+	h.tb.Helper()
 	select {
 	case err := <-h.left:
 		return err
 	case <-time.After(20 * time.Second):
-		require.Fail(h.t, "the session does not end", "log: %s", h.log)
+		require.Fail(h.tb, "the session does not end", "log: %s", h.log)
 		return nil
 	}
 }
@@ -229,9 +238,8 @@ func newWireServer(t *transport, logger *slog.Logger) *wireServer {
 		}
 	})
 	add("panic", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("secret argument") })
-	add("index", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		var none []int
-		return nil, fmt.Errorf("%d", none[0])
+	add("index", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return wireResult(strings.Fields(req.Params.Name)[1]), nil
 	})
 	add("nil", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { return nil, nil })
 	add("error", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -270,12 +278,16 @@ func wireResult(text string) *mcp.CallToolResult {
 }
 
 // wireTextOf is the text of the first content block in an answer.
-func wireTextOf(t testing.TB, answer string) string {
-	t.Helper()
+func wireTextOf(tb testing.TB, answer string) string {
+	tb.Helper()
 	var message struct {
-		Result struct{ Content []struct{ Text string } }
+		Result struct {
+			Content []struct {
+				Text string `json:"text"`
+			} `json:"content"`
+		} `json:"result"`
 	}
-	require.NoError(t, json.Unmarshal([]byte(answer), &message), answer)
-	require.NotEmpty(t, message.Result.Content, answer)
+	require.NoError(tb, json.Unmarshal([]byte(answer), &message), answer)
+	require.NotEmpty(tb, message.Result.Content, answer)
 	return message.Result.Content[0].Text
 }
