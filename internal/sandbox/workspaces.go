@@ -153,11 +153,11 @@ func (b *blob) status() jsontext.Value {
 		return evidence.Object(kv("mode", quoted("not_vaulted")), kv("available", boolean(false)))
 	}
 	erasedAt, reason := null(), null()
-	if b.clear == nil {
+	if b.erasedAt != "" {
 		erasedAt, reason = quoted(b.erasedAt), quoted(b.reason)
 	}
 	return evidence.Object(
-		kv("mode", quoted("encrypted_vault")), kv("payload_id", quoted(b.id)), kv("available", boolean(b.clear != nil)),
+		kv("mode", quoted("encrypted_vault")), kv("payload_id", quoted(b.id)), kv("available", boolean(b.erasedAt == "")),
 		kv("sha256", quoted(b.sha256)), kv("expires_at", quoted(b.expires)), kv("erased_at", erasedAt), kv("erasure_reason", reason),
 	)
 }
@@ -173,7 +173,7 @@ func (s *Server) erasePayloads(r *request) (*answer, error) {
 		s.mu.Lock()
 		erased := 0
 		for _, e := range d.events {
-			if e.blob != nil && e.blob.clear != nil {
+			if e.blob != nil && e.blob.erasedAt == "" {
 				e.blob.clear, e.blob.erasedAt, e.blob.reason = nil, isoTime(s.now()), reason
 				erased++
 			}
