@@ -63,3 +63,10 @@ func (s *Server) ReplaceKey() {
 	sum := sha256.Sum256(s.PublicKey())
 	s.keyID = "ed25519:" + hex.EncodeToString(sum[:8])
 }
+
+// RateClients is how many clients the rate limiter remembers.
+func (s *Server) RateClients() int {
+	s.rates.mu.Lock()
+	defer s.rates.mu.Unlock()
+	return len(s.rates.hits)
+}

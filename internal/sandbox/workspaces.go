@@ -33,6 +33,16 @@ func (s *Server) workspace(id string) *workspace {
 	return s.newWorkspace(workspace{id: id, name: "Acme Support", environment: "development", privacyMode: modeFull, retentionDays: 90})
 }
 
+// use is workspace for a client, who can fill the memory with workspaces. The caller does not hold mu.
+func (s *Server) use(id string) (*workspace, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.workspaces[id] == nil && !s.charge(len(id)) {
+		return nil, errFull()
+	}
+	return s.workspace(id), nil
+}
+
 func (s *Server) newWorkspace(ws workspace) *workspace {
 	ws.created = isoTime(s.now())
 	ws.order = len(s.workspaces)
