@@ -196,13 +196,14 @@ func newWireServer(t *transport, logger *slog.Logger) *wireServer {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.starts = append(s.starts, string(req.Params.Arguments))
+			ctx = context.WithValue(ctx, callKey{}, &call{requestID: "request-1"})
 			return context.WithValue(ctx, wireCallKey{}, req.Params.Name), func() {
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				s.left++
 			}
 		}),
-		logCalls(logger, func(context.Context) string { return "request-1" }),
+		logCalls(logger),
 		recoverPanics(logger, known),
 		answerErrors(names, known),
 		pinVersion(),
