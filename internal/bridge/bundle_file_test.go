@@ -160,7 +160,7 @@ func TestSaveBundleKeepsTheBytesAndReadsWhatTheySay(t *testing.T) {
 			//nolint:testifylint // JSONEq takes a changed number or string for the same
 			assert.Equal(t, `{"valid":true,"checked_events":9007199254740993,"failures":[],"key_id":"ed25519:\u00e9\/"}`,
 				string(got.verification), "numbers and strings keep their spelling")
-			assert.Equal(t, `{"state":"evidence_complete","expected_next":[]}`, string(got.lifecycle)) //nolint:testifylint // as above
+			assert.Equal(t, `{"state":"evidence_complete","expected_next":[]}`, string(got.lifecycle))
 			assert.Equal(t, map[string]string{got.path: string(content)}, filesIn(t, dir), "the file alone, byte for byte")
 			if runtime.GOOS != "windows" { // where modes mean nothing
 				for path, mode := range map[string]fs.FileMode{
@@ -179,7 +179,7 @@ func TestSaveBundleReplacesTheOldFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, testDecision+"-evidence.zip")
-	require.NoError(t, os.WriteFile(path, []byte("old"), 0o644)) //nolint:gosec // the mode that the replacement must not keep
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o644))
 	content := wholeBundle(t, testDecision, false)
 
 	_, err := save(t, dir, false, content)

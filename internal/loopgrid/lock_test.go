@@ -550,7 +550,7 @@ func TestLockFileShowsThePostInFlight(t *testing.T) {
 	path := filepath.Join(dir, "ledger.lock")
 	synctest.Test(t, func(t *testing.T) {
 		content := func() string {
-			data, err := os.ReadFile(path) //nolint:gosec // A path of this test.
+			data, err := os.ReadFile(path)
 			require.NoError(t, err)
 			return string(data)
 		}
