@@ -127,7 +127,7 @@ func TestRateLimit(t *testing.T) {
 	status, body, header, err := c.send(http.MethodPost, "/api/v1/decisions", `{"decision_type":"t"}`)
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusTooManyRequests, status)
-	assert.Equal(t, []byte(`{"detail": "Rate limit exceeded", "retry_after_seconds": 58}`), []byte(body))
+	assert.JSONEq(t, `{"detail": "Rate limit exceeded", "retry_after_seconds": 58}`, body)
 	assert.Equal(t, "58", header.Get("Retry-After"))
 	now = now.Add(58 * time.Second)
 	status, body = c.post("/api/v1/decisions", `{"decision_type":"t"}`)
