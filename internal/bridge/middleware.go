@@ -38,14 +38,19 @@ func (t *transport) startInOrder(arrive func(context.Context, *mcp.CallToolReque
 			if !ok {
 				return next(ctx, method, req)
 			}
-			if unstarted := t.unstarted.Load(); unstarted != nil { // at most one is, so it is this one
-				call.Params.Arguments = unstarted.arguments
-				ctx = context.WithValue(ctx, wireIDKey{}, unstarted.id)
+			unstarted := t.unstarted.Load() // at most one is, so it is this one
+			if unstarted == nil {           // it came over another transport
+				unstarted = &unstartedCall{arguments: call.Params.Arguments}
 			}
-			ctx, leave := arrive(ctx, call)
+			call.Params.Arguments = unstarted.arguments
+			ctx, leave := arrive(context.WithValue(ctx, wireIDKey{}, unstarted.id), call)
 			defer leave()
 			t.begun()
-			return next(ctx, method, req)
+			result, err := next(ctx, method, req)
+			if answer, ok := result.(*mcp.CallToolResult); ok && answer != nil && err == nil {
+				return t.keepContent(unstarted.key, answer), nil
+			}
+			return result, err
 		}
 	}
 }
