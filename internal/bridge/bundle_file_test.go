@@ -679,6 +679,22 @@ func TestSaveBundleReadsWhatThereIs(t *testing.T) {
 	}
 }
 
+// A bomb costs no more than the bound: what follows it is not unpacked any more, but it has to be there.
+func TestSaveBundleBoundsItsProof(t *testing.T) {
+	t.Parallel()
+	content := zipOf(t, append(bundleEntries(testDecision, false),
+		zipEntry{"bomb", strings.Repeat("x", maxBundleUnpacked)}, zipEntry{"large", "its checksum is wrong"})...)
+	content[bytes.Index(content, []byte("its checksum"))] ^= 0x55
+	_, err := save(t, t.TempDir(), false, content)
+	require.NoError(t, err)
+
+	header := bytes.LastIndex(content, []byte("large")) - 46 // its place in the list of entries
+	binary.LittleEndian.PutUint32(content[header+20:], 1<<30)
+	_, err = save(t, t.TempDir(), false, content)
+	require.ErrorIs(t, err, errBundleNotWhole)
+	require.ErrorContains(t, err, `"large"`)
+}
+
 // A file of one of two saves at once stays, and it is whole.
 func TestSaveBundleAtOnce(t *testing.T) {
 	t.Parallel()
