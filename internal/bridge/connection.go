@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -140,7 +141,7 @@ func (t *transport) accept(line []byte) jsonrpc.Message {
 	case fault != nil && e.isResponse():
 		// The answer to a question of ours cannot be read. Nobody waits for a word about it, but the
 		// call that asked does.
-		return responseTo(&e, &jsonrpc.Error{Code: fault.code, Message: "the answer of the client is not usable: " + fault.reason})
+		return responseTo(&e, &jsonrpc.Error{Code: fault.code, Message: "its answer is not usable (" + fault.reason + ")"})
 	case fault != nil && e.id == nil && stringOf(e.method) != "" && fault.code == jsonrpc.CodeInvalidParams:
 		t.log.Warn("dropped a notification", "reason", fault.reason) // notifications are never answered
 		return nil
@@ -153,21 +154,24 @@ func (t *transport) accept(line []byte) jsonrpc.Message {
 		return t.acceptNotification(&e)
 	}
 	key := requestKey(e.id)
-	if err := t.calls.add(key, pendingCall{id: e.id, method: e.name}); err != nil {
-		t.refuse(&e, &lineFault{jsonrpc.CodeInvalidRequest, err.Error()})
-		return nil
-	}
 	id, err := jsonrpc.MakeID(key)
 	if err != nil { // only for values that are neither string nor number
 		t.refuse(&e, &lineFault{jsonrpc.CodeInternalError, "internal error"})
 		return nil
 	}
 	request := &jsonrpc.Request{ID: id, Method: e.name, Params: e.params}
+	call := pendingCall{id: e.id, method: e.name}
+	if e.name == methodCallTool {
+		request.Params, call.token = e.callParams()
+	}
+	if fault := t.calls.add(key, call); fault != nil {
+		t.refuse(&e, fault)
+		return nil
+	}
 	if e.name == methodCallTool {
 		begun := make(chan struct{})
 		t.gate = begun
 		t.unstarted.Store(&unstartedCall{key: key, id: string(e.id), arguments: e.arguments.of(line), begun: begun})
-		request.Params = e.callParams()
 	}
 	return request
 }
@@ -191,8 +195,8 @@ func (t *transport) acceptNotification(e *envelope) jsonrpc.Message {
 
 // callParams returns the params of a tools/call for go-sdk: without the arguments, which reach the tool
 // past it (see [transport.startInOrder]), and with the progress token as a JSON string that holds the
-// token's own JSON text, because go-sdk would make a float64 of a number.
-func (e *envelope) callParams() []byte {
+// token's own JSON text, because go-sdk would make a float64 of a number. It returns that text as well.
+func (e *envelope) callParams() (params []byte, progressToken string) {
 	arguments, token := replacement{new: []byte("null")}, replacement{}
 	if e.arguments.end > 0 {
 		arguments.at = e.arguments.shifted(-e.paramsAt)
@@ -200,13 +204,14 @@ func (e *envelope) callParams() []byte {
 	if meta := memberOf(e.params, "_meta"); meta.end > 0 {
 		if at := memberOf(meta.of(e.params), "progressToken"); isID(at.of(meta.of(e.params))) {
 			token.at = at.shifted(meta.start)
-			token.new = quoteJSON(string(token.at.of(e.params)))
+			progressToken = string(token.at.of(e.params))
+			token.new = quoteJSON(progressToken)
 		}
 	}
 	if token.at.start < arguments.at.start {
-		return splice(e.params, token, arguments)
+		return splice(e.params, token, arguments), progressToken
 	}
-	return splice(e.params, arguments, token)
+	return splice(e.params, arguments, token), progressToken
 }
 
 // responseTo returns the client's answer to a question of ours, or failure in its place. The ids of our
@@ -251,10 +256,13 @@ func (t *transport) Write(_ context.Context, message jsonrpc.Message) error {
 	case *jsonrpc.Response:
 		t.writeResponse(message)
 	case *jsonrpc.Request:
-		if message.Method == methodProgress {
+		switch message.Method {
+		case methodProgress:
+			if t.calls.silenced(stringOf(memberOf(message.Params, "progressToken").of(message.Params))) {
+				return nil
+			}
 			message.Params = respelled(message.Params, "progressToken")
-		}
-		if message.Method == methodListening {
+		case methodListening:
 			message.Params = respelled(message.Params, "_meta", mcp.MetaKeySubscriptionID)
 		}
 		line, err := jsonrpc.EncodeMessage(message)
@@ -284,12 +292,19 @@ func (t *transport) writeResponse(response *jsonrpc.Response) {
 		if call.method == methodListen {
 			result = respelled(result, "_meta", mcp.MetaKeySubscriptionID)
 		}
+		if call.content != nil {
+			result = splice(result, replacement{memberOf(result, "content"), call.content})
+		}
 		t.out.add([]byte(`{"jsonrpc":"2.0","id":`), call.id, []byte(`,"result":`), result, []byte(`}`))
 	}
 	// In this order the id is free again before the host can know, and the drain never sees the call gone
 	// and its answer not yet there.
 	t.calls.remove(key)
-	t.out.flush()
+	if call.method == methodCallTool {
+		t.out.flush()
+		return
+	}
+	go t.out.flush() // go-sdk begins nothing else while initialize is being answered
 }
 
 // errorLine is the answer that refuses a request, in parts.
@@ -306,8 +321,7 @@ func errorLine(id []byte, err *jsonrpc.Error) [][]byte {
 // (mcp/shared.go, unmarshalParams) and sends code 0 for every error without one.
 func wireError(method string, err error) *jsonrpc.Error {
 	wire := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
-	var coded *jsonrpc.Error
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		wire.Data = coded.Data
 		if coded.Code != 0 {
 			wire.Code = coded.Code
@@ -335,6 +349,43 @@ func respelled(object []byte, path ...string) []byte {
 		return splice(object, replacement{at, []byte(spelling)})
 	}
 	return object
+}
+
+// keepContent keeps the content of a result for the answer to the call under key, and returns the result
+// without it for go-sdk to complete. go-sdk would copy and check every byte three times, and spell <, > and
+// & as escapes. A result that is more than text and raw JSON is left to go-sdk.
+func (t *transport) keepContent(key string, result *mcp.CallToolResult) *mcp.CallToolResult {
+	if len(result.Content) == 0 {
+		return result
+	}
+	text := []byte("[")
+	for i, block := range result.Content {
+		content, ok := block.(*mcp.TextContent)
+		if !ok || content.Meta != nil || content.Annotations != nil {
+			return result
+		}
+		if i > 0 {
+			text = append(text, ',')
+		}
+		text = append(append(append(text, `{"type":"text","text":`...), quoteJSON(content.Text)...), '}')
+	}
+	text = append(text, ']')
+	switch structure := result.StructuredContent.(type) {
+	case nil:
+	case json.RawMessage:
+		if len(structure) == 0 || bytes.ContainsAny(structure, "\r\n") {
+			return result
+		}
+		text = append(append(text, `,"structuredContent":`...), structure...)
+	default:
+		return result
+	}
+	if !t.calls.keepContent(key, text) {
+		return result
+	}
+	rest := *result
+	rest.Content, rest.StructuredContent = []mcp.Content{}, nil
+	return &rest
 }
 
 // unstartedCall is a tools/call that was handed over and whose handler has not begun.
@@ -368,24 +419,21 @@ type inFlight struct {
 }
 
 type pendingCall struct {
-	id     []byte // as the host spelled it
-	method string
-	muted  bool // cancelled: must not be answered
+	id      []byte // as the host spelled it
+	method  string
+	token   string // the progress token as the host spelled it, "" for none
+	content []byte // see [transport.keepContent]
+	muted   bool   // cancelled: nothing more may be said about it
 }
 
-var (
-	errDuplicateID = errors.New("invalid request: this id belongs to a request in flight")
-	errStopping    = errors.New("loopgrid-mcp is stopping: the request was not begun and nothing was recorded")
-)
-
-func (f *inFlight) add(key string, call pendingCall) error {
+func (f *inFlight) add(key string, call pendingCall) *lineFault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		return errStopping
+		return &lineFault{jsonrpc.CodeInternalError, "loopgrid-mcp is stopping: the request was not begun and nothing was recorded"}
 	}
 	if _, twice := f.byKey[key]; twice {
-		return errDuplicateID
+		return &lineFault{jsonrpc.CodeInvalidRequest, "invalid request: this id belongs to a request in flight"}
 	}
 	if f.byKey == nil {
 		f.byKey = make(map[string]pendingCall)
@@ -422,6 +470,30 @@ func (f *inFlight) mute(key string) bool {
 	call.muted = true
 	f.byKey[key] = call
 	return true
+}
+
+// silenced reports whether a progress token belongs to a cancelled request.
+func (f *inFlight) silenced(token string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, call := range f.byKey {
+		if call.muted && call.token == token && token != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// keepContent gives the answer of a request its content, if it is in flight; see [transport.keepContent].
+func (f *inFlight) keepContent(key string, content []byte) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	call, ok := f.byKey[key]
+	if ok {
+		call.content = content
+		f.byKey[key] = call
+	}
+	return ok
 }
 
 // close refuses all further requests.

@@ -41,7 +41,7 @@ func spellingOf(name string) spelling {
 // dotsRefused matches the names of clients that do not take a dotted tool name, by what they say of themselves:
 // Claude Desktop and claude.ai refuse all tools of a server with one such name, Cursor drops them, Goose hands them to model
 // APIs that refuse them.
-var dotsRefused = regexp.MustCompile(`(?i)^(claude-ai|cursor.*|goose.*)$`) //nolint:gochecknoglobals // a constant table
+var dotsRefused = regexp.MustCompile(`(?i)^(claude-ai|cursor.*|goose.*)$`)
 
 // spellingFor returns the spelling that a client is to see.
 func spellingFor(setting config.ToolNames, client *mcp.Implementation) spelling {

@@ -38,9 +38,18 @@ func recordDecision() *tool {
 			{name: "policy_id", kind: text, limit: 128, clear: true, description: "LoopGrid policy to evaluate, for example refund-policy; its result is recorded."},
 		},
 		results: []result{
-			{"decision_id", "string", true}, {"captured", "boolean", true}, {"idempotent_replay", "boolean", true}, {"action_executed", "boolean", true},
-			{name: "note", kind: "string"}, {name: "model_event", kind: "object"}, {name: "policy_evaluation", kind: "object"}, {name: "policy_event", kind: "object"},
-			{name: "receipt", kind: "object"}, {"idempotency_key", "string", true}, {"next", "string", true}, {name: "warnings", kind: "array"},
+			{"decision_id", "string", true},
+			{"captured", "boolean", true},
+			{"idempotent_replay", "boolean", true},
+			{"action_executed", "boolean", true},
+			{name: "note", kind: "string"},
+			{name: "model_event", kind: "object"},
+			{name: "policy_evaluation", kind: "object"},
+			{name: "policy_event", kind: "object"},
+			{name: "receipt", kind: "object"},
+			{"idempotency_key", "string", true},
+			{"next", "string", true},
+			{name: "warnings", kind: "array"},
 		},
 		annotations: recording(),
 		meta:        mcp.Meta{"anthropic/alwaysLoad": true},
@@ -238,7 +247,9 @@ func (d *decisionCall) recordModel(ctx context.Context, output jsontext.Value) e
 // stepDone notes a step that was recorded in this call.
 func (d *decisionCall) stepDone(step string, f fidelity) {
 	d.steps.set(step, recordedNow)
-	d.appended++
+	if d.record != nil { // else nobody knows whether the service appended it or found it under its key
+		d.appended++
+	}
 	if f == differs && d.fidelity != differs {
 		d.warnMismatch(f)
 	}

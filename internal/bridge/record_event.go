@@ -26,10 +26,7 @@ func (c *call) key() (string, bool) {
 func (c *call) begin(ctx context.Context, key string) error {
 	c.steps.key = key
 	c.progress.step("waiting for other writes to this workspace")
-	if err := c.write.Begin(ctx); err != nil {
-		return fmt.Errorf("begin to write: %w", err)
-	}
-	return nil
+	return c.write.Begin(ctx)
 }
 
 // recordEvent appends one event to a decision and returns what is to be said of it. what names the event in messages, fields
@@ -114,7 +111,7 @@ func (c *call) writeFailed(what string, err error, key string) *mcp.CallToolResu
 
 // repeat says how to find out and to finish at once.
 func (c *call) repeat(key string) string {
-	return fmt.Sprintf("Call %s again with the same arguments and idempotency_key %q: what is recorded already is not recorded again.", c.the(c.tool.name), key)
+	return fmt.Sprintf("To find out and to finish, call %s again with idempotency_key %q and otherwise the same arguments: what is recorded already is not recorded again.", c.the(c.tool.name), key)
 }
 
 // afterTheFact is for the case that the evidence of an action is refused because of the state of its decision.

@@ -131,13 +131,13 @@ func (c *call) begun(decisionID, what string) func() {
 		c.steps.decisionID(decisionID)
 		c.steps.expect(what)
 	}
-	c.Bridge.mu.Lock()
-	defer c.Bridge.mu.Unlock()
-	c.Bridge.writing[c] = true
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.writing[c] = true
 	return func() {
-		c.Bridge.mu.Lock()
-		defer c.Bridge.mu.Unlock()
-		delete(c.Bridge.writing, c)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.writing, c)
 	}
 }
 

@@ -180,7 +180,7 @@ func (c *Client) roundTrip(ctx context.Context, r *request) (*http.Response, err
 		return nil, c.apiError(r, res)
 	}
 	if encoding := res.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		res.Body.Close()
+		_ = res.Body.Close()
 		return nil, &AnswerError{Method: r.method, Route: r.route, Reason: "the answer is compressed although that was not asked for"}
 	}
 	return res, nil
@@ -311,4 +311,4 @@ func IsDecisionID(id string) bool {
 	return true
 }
 
-var errBadDecisionID = errors.New("not a decision id: 1 to 128 letters, digits, - and _") //nolint:gochecknoglobals // a sentinel
+var errBadDecisionID = errors.New("not a decision id: 1 to 128 letters, digits, - and _")

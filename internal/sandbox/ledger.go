@@ -57,7 +57,7 @@ type event struct {
 // blob is the clear payload of an event in full mode.
 type blob struct {
 	id, sha256, expires string
-	// clear is nil once the payload is erased.
+	// clear is nil once the payload is erased, or cannot be read.
 	clear            jsontext.Value
 	erasedAt, reason string
 }
@@ -218,7 +218,7 @@ func columnText(id any) (kept string, ok bool) {
 // ledger returns the events of a workspace; "" stands for all of them. The caller holds mu; the slice may be read afterwards.
 func (s *Server) ledger(workspace string) []*event {
 	if ws := s.workspaces[workspace]; ws != nil {
-		return ws.events[:len(ws.events):len(ws.events)]
+		return slices.Clip(ws.events)
 	}
 	var all []*event
 	if workspace == "" {

@@ -10,6 +10,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -64,6 +65,9 @@ type Limits struct {
 	MemoryBytes int64
 }
 
+// unsized is the longest body of a request that does not tell its length.
+func (l Limits) unsized() int64 { return 8 * l.BodyBytes }
+
 func (l Limits) withDefaults() Limits {
 	if l.IngestPerMinute == 0 {
 		l.IngestPerMinute = 600
@@ -97,7 +101,8 @@ type Server struct {
 	keyID   string
 	keyPEM  []byte
 
-	log io.Writer
+	log   io.Writer
+	logMu sync.Mutex
 
 	// mu guards what follows. It is never held over a pause: a goroutine that waits for a mutex stops the clock of testing/synctest.
 	mu         sync.Mutex
@@ -112,6 +117,8 @@ type Server struct {
 	seq     int
 	bytes   int64
 	stats   Stats
+	// lines are those of the log that are not written yet.
+	lines []string
 }
 
 // New returns an empty sandbox with a signing key of its own, the workspace "default" and its refund policy.
@@ -153,11 +160,11 @@ func New(o Options) *Server {
 }
 
 // CreateKey makes a service key for a workspace and returns it: "lg_live_" and 38 characters. The scopes are "ingest", "read", "review" and
-// "admin", which includes the others; none means ingest and read. The workspace is created if it does not exist.
+// "admin", which includes the others; none means ingest and read. The workspace is created if it does not exist; "" is "default".
 func (s *Server) CreateKey(workspace string, scopes ...string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.newKey(workspace, "Default ingestion key", scopes, 0).secret
+	return s.newKey(cmp.Or(workspace, defaultWorkspace), scopes, 0).secret
 }
 
 // PublicKey returns the key that verifies every signature of this sandbox.

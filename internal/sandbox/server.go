@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -84,6 +83,11 @@ func internalError() *answer {
 // ServeHTTP answers a request as LoopGrid does: first the size, then the rate limit, then the route, the body, and last the credential.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := s.answer(r)
+	s.writeLog()
+	if r.Body != nil {
+		// Whoever sends a body that is not read should see the answer, not a connection that is reset.
+		_, _ = io.CopyN(io.Discard, r.Body, s.limits.unsized())
+	}
 	h := w.Header()
 	h.Set(Header, "1")
 	// LoopGrid's 500 comes from outside of what sets the request id.
@@ -247,7 +251,7 @@ func match(pattern, path string) (params []string, ok bool) {
 func (s *Server) unknown(r *http.Request, path string) *answer {
 	other := path + "/"
 	if strings.HasSuffix(path, "/") {
-		other = strings.TrimSuffix(path, "/")
+		other = strings.TrimRight(path, "/")
 	}
 	if route, _, allow := s.route(r.Method, other); route != nil || allow != "" {
 		target := url.URL{Scheme: "http", Host: r.Host, Path: other, RawQuery: r.URL.RawQuery}
@@ -265,11 +269,11 @@ var errTooLarge = errors.New("body too large")
 // run reads and validates the body of a request, then runs its route.
 func (s *Server) run(route *route, r *request) (*answer, error) {
 	if route.body != nil {
-		body, err := io.ReadAll(io.LimitReader(r.Body, 8*s.limits.BodyBytes+1))
+		body, err := io.ReadAll(io.LimitReader(r.Body, s.limits.unsized()+1))
 		if err != nil {
 			return nil, fmt.Errorf("read body: %w", err)
 		}
-		if int64(len(body)) > 8*s.limits.BodyBytes {
+		if int64(len(body)) > s.limits.unsized() {
 			return nil, errTooLarge
 		}
 		if r.form, err = readForm(r.Header.Get("Content-Type"), body); err != nil {
@@ -285,11 +289,8 @@ func (s *Server) run(route *route, r *request) (*answer, error) {
 
 // isJSON says whether LoopGrid reads a body of this content type as JSON. Any other is bytes to it.
 func isJSON(contentType string) bool {
-	media, _, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		return false
-	}
-	kind, sub, _ := strings.Cut(media, "/")
+	media, _, _ := strings.Cut(contentType, ";")
+	kind, sub, _ := strings.Cut(strings.ToLower(strings.TrimSpace(media)), "/")
 	return kind == "application" && (sub == "json" || strings.HasSuffix(sub, "+json"))
 }
 

@@ -36,7 +36,7 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 			}
 		}()
 		s.ServeHTTP(w, in)
-		served <- w.response(r)
+		served <- w.response(r) //nolint:bodyclose // The client closes it.
 	}()
 	select {
 	case response := <-served:

@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -155,12 +156,8 @@ func (f *form) oneOf(name string, fallback any, allowed ...string) {
 }
 
 func (f *form) literal(loc []any, value any, allowed []string) bool {
-	if s, ok := value.(string); ok {
-		for _, candidate := range allowed {
-			if s == candidate {
-				return true
-			}
-		}
+	if s, ok := value.(string); ok && slices.Contains(allowed, s) {
+		return true
 	}
 	last := len(allowed) - 1
 	expected := "'" + strings.Join(allowed[:last], "', '") + "' or '" + allowed[last] + "'"
@@ -208,7 +205,7 @@ func (f *form) whole(name string, fallback any, least, most int) {
 	if !sent || value == nil && fallback == nil {
 		return
 	}
-	n := math.NaN()
+	var n float64
 	switch v := value.(type) {
 	case integer:
 		n, _ = strconv.ParseFloat(string(v), 64)
@@ -222,8 +219,9 @@ func (f *form) whole(name string, fallback any, least, most int) {
 			n = 1
 		}
 	case string:
-		parsed, err := strconv.Atoi(strings.TrimSpace(v))
-		if err != nil {
+		digits, fraction, _ := strings.Cut(strings.TrimSpace(v), ".")
+		parsed, err := strconv.Atoi(strings.ReplaceAll(digits, "_", ""))
+		if err != nil || strings.Trim(fraction, "0") != "" {
 			f.problem("int_parsing", f.loc(name), "Input should be a valid integer, unable to parse string as an integer", value)
 			return
 		}
@@ -248,19 +246,34 @@ func (f *form) boolean(name string, fallback bool) {
 	if !sent {
 		return
 	}
-	word := strings.ToLower(strings.Trim(string(text(value)), `"`))
-	switch value.(type) {
-	case nil, []any, *object:
-		f.problem("bool_type", f.loc(name), "Input should be a valid boolean", value)
+	var word string
+	switch v := value.(type) {
+	case bool:
+		f.values[name] = v
 		return
+	case string:
+		word = strings.ToLower(v)
+	case integer:
+		word = string(v)
+	case float64:
+		if v == 0 || v == 1 {
+			f.values[name] = v == 1
+			return
+		}
 	}
 	switch word {
-	case "1", "1.0", "t", "true", "y", "yes", "on":
+	case "1", "t", "true", "y", "yes", "on":
 		f.values[name] = true
-	case "0", "0.0", "f", "false", "n", "no", "off":
+		return
+	case "0", "f", "false", "n", "no", "off":
 		f.values[name] = false
-	default:
+		return
+	}
+	switch value.(type) {
+	case string, integer:
 		f.problem("bool_parsing", f.loc(name), "Input should be a valid boolean, unable to interpret input", value)
+	default:
+		f.problem("bool_type", f.loc(name), "Input should be a valid boolean", value)
 	}
 }
 
@@ -282,6 +295,18 @@ func (f *form) strOrNil(name string) *string {
 func (f *form) obj(name string) *object {
 	o, _ := f.values[name].(*object)
 	return o
+}
+
+// list returns a validated list of strings.
+func (f *form) list(name string) []string {
+	values, _ := f.values[name].([]any)
+	var list []string
+	for _, value := range values {
+		if s, ok := value.(string); ok {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // num returns a validated integer, 0 where it is null.
