@@ -67,14 +67,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintln(stderr, "bench: no arguments besides the flags, and at least one round")
 		return 2
 	}
-	if err := measure(ctx, &o, stdout, stderr); err != nil {
+	a := fullRun(o.rounds)
+	if o.quick {
+		a = quickRun(o.rounds)
+	}
+	if err := measure(ctx, &o, a, stdout, stderr); err != nil {
 		_, _ = fmt.Fprintf(stderr, "bench: %v\n", err)
 		return 1
 	}
 	return 0
 }
 
-func measure(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
+// measure builds what is to be measured, measures it, and prints the result.
+func measure(ctx context.Context, o *options, a amounts, stdout, stderr io.Writer) (err error) {
 	temp, err := os.MkdirTemp("", "loopgrid-bench-")
 	if err != nil {
 		return fmt.Errorf("make a folder: %w", err)
@@ -91,17 +96,13 @@ func measure(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 	if err != nil {
 		return err
 	}
-	amounts := fullRun(o.rounds)
-	if o.quick {
-		amounts = quickRun(o.rounds)
-	}
-	service, err := startService(ctx, amounts.bundle)
+	service, err := startService(ctx, a.bundle)
 	if err != nil {
 		return err
 	}
 	defer service.close()
 	b := &bench{
-		amounts: amounts, service: service, contenders: contenders(service, o.command, stock, o.peer, temp),
+		amounts: a, service: service, contenders: contenders(service, o.command, stock, o.peer, temp),
 		figures: newFigures(), progress: progress,
 	}
 	for name, path := range map[string]string{ours: o.command, emptyTool: stock} {
@@ -114,7 +115,7 @@ func measure(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 	if err := b.run(ctx); err != nil {
 		return err
 	}
-	r := &report{options: o, amounts: amounts, figures: b.figures, rows: rows(amounts)}
+	r := &report{options: o, amounts: a, figures: b.figures, rows: rows(a)}
 	for _, c := range b.contenders {
 		r.names = append(r.names, c.name)
 	}
