@@ -248,6 +248,9 @@ func TestProgressTokensComeBackAsTheyWereSpelled(t *testing.T) {
 			fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"message":"half","progress":1}}`, token),
 			wireText("1", "done"))
 	}
+	h.expect(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"progress","arguments":{"_meta":1},"_meta":{"progressToken":7.0}}}`,
+		`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":7.0,"message":"half","progress":1}}`,
+		wireText("1", "done"))
 	// MCP forbids any word about a cancelled call.
 	h.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"_meta":{"progressToken":7},"arguments":true,"name":"progress"}}`,
 		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
