@@ -88,15 +88,18 @@ func New(o Options) *Client {
 }
 
 // NewTransport returns the HTTP transport that suits LoopGrid: it keeps connections for less time than the service does (5 s), so
-// that no request is lost on a connection that is being closed, never decompresses, and uses HTTP_PROXY except for loopback.
+// that no request is lost on a connection that is being closed, never decompresses, and uses HTTP_PROXY except for loopback. It
+// speaks HTTP/1.1 alone: HTTP/2 would repeat a write by itself when a connection ends.
 func NewTransport() *http.Transport {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		MaxIdleConns:        64,
 		MaxIdleConnsPerHost: 64,
 		IdleConnTimeout:     idleConnection,
 		DisableCompression:  true, // evidence is hashed as it is sent
-		ForceAttemptHTTP2:   true,
+		Protocols:           &protocols,
 	}
 }
 
