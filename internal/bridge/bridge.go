@@ -37,6 +37,7 @@ type Bridge struct {
 
 	mu      sync.Mutex
 	writing map[*call]bool // calls that have their turn at the ledger
+	ending  bool           // the server was told to end
 	profile string         // the service's evidence profile, once it was asked for
 }
 
