@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -146,4 +147,48 @@ func TestUnreadBodyOverTCP(t *testing.T) {
 		assert.Equal(t, http.StatusRequestEntityTooLarge, response.StatusCode)
 		assert.False(t, response.Close, "the connection lives on")
 	}
+}
+
+func TestAllow(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, sandbox.Options{})
+	for path, want := range map[string]string{
+		"/api/v1/decisions":                        http.MethodPost,
+		"/api/v1/workspaces":                       http.MethodGet,
+		"/api/v1/workspaces/default/policies":      http.MethodGet,
+		"/api/v1/decisions/x/events":               http.MethodPost,
+		"/api/v1/workspaces/default/keys/key_none": http.MethodDelete,
+	} {
+		status, body, header, err := c.send(http.MethodPut, path, "")
+		require.NoError(t, err)
+		assert.Equal(t, http.StatusMethodNotAllowed, status, path)
+		assert.Equal(t, want, header.Get("Allow"), path)
+		assert.JSONEq(t, `{"detail":"Method Not Allowed"}`, body)
+	}
+}
+
+// TestEmptyWorkspaceQuery asks for the workspace "": LoopGrid takes it for all of them, as one chain, which it is not.
+func TestEmptyWorkspaceQuery(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, sandbox.Options{})
+	first := c.create(`{"decision_type":"t"}`)
+	second := c.create(`{"decision_type":"t","workspace_id":"other"}`)
+	_, body := c.get("/api/v1/decisions?workspace_id=")
+	assert.Less(t, strings.Index(body, second), strings.Index(body, first), "the newest comes first")
+	_, body = c.get("/api/v1/integrity/verify?workspace_id=")
+	assert.Contains(t, body, `{"valid":false,"checked_events":2,"total_ledger_events":2,`)
+}
+
+// TestWholeSeconds shows Python's spelling of a time without microseconds.
+func TestWholeSeconds(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 9, 19, 10, 0, 0, 999, time.UTC)
+	c := newClient(t, sandbox.Options{Now: func() time.Time { return now }})
+	_, body := c.post("/api/v1/decisions", `{"decision_type":"t"}`)
+	assert.Contains(t, body, `"occurred_at":"2026-09-19T10:00:00+00:00"`)
+	assert.Contains(t, body, `"expires_at":"2026-12-18T10:00:00"`)
+	now = now.Add(time.Microsecond)
+	_, body = c.post("/api/v1/decisions", `{"decision_type":"t"}`)
+	assert.Contains(t, body, `"occurred_at":"2026-09-19T10:00:00.000001+00:00"`)
+	assert.True(t, c.server.Verify("default"))
 }
