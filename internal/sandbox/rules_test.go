@@ -26,7 +26,10 @@ func TestLifecycleStates(t *testing.T) {
 		"captured":       {{}, {event("tool_requested")}, {event("incident_flagged")}},
 		"model_captured": {{event("model_completed")}},
 		"policy_evaluated": {
-			{policy(`"manual_review_required"`)}, {policy(`null`)}, {policy(`7`)}, {`{"event_type":"policy_evaluated"}`},
+			{policy(`"manual_review_required"`)},
+			{policy(`null`)},
+			{policy(`7`)},
+			{`{"event_type":"policy_evaluated"}`},
 			{`{"event_type":"policy_evaluated","privacy_mode":"proof_only","payload":{"decision":"blocked"}}`},
 		},
 		"authorized_awaiting_execution": {{policy(allowed)}, {event("model_completed"), policy(allowed), event("tool_requested")}},
@@ -35,7 +38,10 @@ func TestLifecycleStates(t *testing.T) {
 		"rejected":                      {{policy(required), event("human_rejected")}, {event("tool_executed"), policy(required), event("human_rejected")}},
 		"blocked":                       {{policy(`"blocked"`)}, {policy(`"block"`)}},
 		"awaiting_outcome": {
-			{event("tool_executed")}, {event("tool_result")}, {event("mcp_tool_result")}, {policy(allowed), event("tool_executed")},
+			{event("tool_executed")},
+			{event("tool_result")},
+			{event("mcp_tool_result")},
+			{policy(allowed), event("tool_executed")},
 			{policy(required), event("human_approved"), event("tool_executed")},
 		},
 		"evidence_complete": {{event("outcome_observed")}, {policy(`"blocked"`), event("outcome_observed")}},
