@@ -140,14 +140,14 @@ func newExport(b bundle) (*export, error) {
 	e.shown = b.Summary
 	if !b.IncludePayloads {
 		e.shown = evidence.Object(
-			evidence.Field{Name: "decision_id", Value: e.summary["decision_id"]},
-			evidence.Field{Name: "workspace_id", Value: e.summary["workspace_id"]},
-			evidence.Field{Name: "privacy_mode", Value: e.summary["privacy_mode"]},
-			evidence.Field{Name: "created_at", Value: e.summary["created_at"]},
-			evidence.Field{Name: "event_count", Value: e.summary["event_count"]},
-			evidence.Field{Name: "decision_type", Value: evidence.Text("withheld")},
-			evidence.Field{Name: "payload_disclosure", Value: evidence.Text("withheld_by_export_option")},
-			evidence.Field{Name: "lifecycle", Value: e.summary["lifecycle"]},
+			kv("decision_id", e.summary["decision_id"]),
+			kv("workspace_id", e.summary["workspace_id"]),
+			kv("privacy_mode", e.summary["privacy_mode"]),
+			kv("created_at", e.summary["created_at"]),
+			kv("event_count", e.summary["event_count"]),
+			kv("decision_type", quoted("withheld")),
+			kv("payload_disclosure", quoted("withheld_by_export_option")),
+			kv("lifecycle", e.summary["lifecycle"]),
 		)
 		return e, nil
 	}
@@ -165,9 +165,9 @@ func newExport(b bundle) (*export, error) {
 			return nil, fmt.Errorf("clear payload of event %d: %w", i, err)
 		}
 		e.disclosures = append(e.disclosures, evidence.Object(
-			evidence.Field{Name: "event_id", Value: e.events[i]["event_id"]},
-			evidence.Field{Name: "payload_commitment", Value: e.events[i]["payload_commitment"]},
-			evidence.Field{Name: "payload", Value: payload},
+			kv("event_id", e.events[i]["event_id"]),
+			kv("payload_commitment", e.events[i]["payload_commitment"]),
+			kv("payload", payload),
 		))
 	}
 	return e, nil
@@ -181,8 +181,8 @@ func (e *export) members() ([]member, error) {
 	a.lines("events.jsonl", e.eventLines())
 	a.lines("chain-witness.jsonl", e.witnessLines())
 	a.object("signer.json", e.signer(
-		evidence.Field{Name: "trust_model", Value: evidence.Text(trustModel)},
-		evidence.Field{Name: "public_key_file", Value: evidence.Text("public-key.pem")},
+		kv("trust_model", quoted(trustModel)),
+		kv("public_key_file", quoted("public-key.pem")),
 	))
 	a.object("verification.json", e.verification())
 	a.object("lifecycle.json", e.summary["lifecycle"])
@@ -218,47 +218,47 @@ func (e *export) manifest() jsontext.Value {
 	}
 	if e.policy != nil {
 		policy = evidence.Object(
-			evidence.Field{Name: "id", Value: orNull(memberOf(e.policy, "policy_id"))},
-			evidence.Field{Name: "version", Value: orNull(memberOf(e.policy, "version"))},
-			evidence.Field{Name: "policy_digest", Value: orNull(memberOf(e.policy, "policy_digest"))},
-			evidence.Field{Name: "input_commitment", Value: orNull(memberOf(e.policy, "input_commitment"))},
+			kv("id", orNull(memberOf(e.policy, "policy_id"))),
+			kv("version", orNull(memberOf(e.policy, "version"))),
+			kv("policy_digest", orNull(memberOf(e.policy, "policy_digest"))),
+			kv("input_commitment", orNull(memberOf(e.policy, "input_commitment"))),
 		)
 	}
 	return evidence.Object(
-		evidence.Field{Name: "format", Value: evidence.Text("LoopGrid Decision Evidence Bundle")},
-		evidence.Field{Name: "bundle_schema", Value: evidence.Text(bundleSchema)},
-		evidence.Field{Name: "version", Value: evidence.Text(e.EvidenceProfile)},
-		evidence.Field{Name: "software_version", Value: evidence.Text(e.SoftwareVersion)},
-		evidence.Field{Name: "workspace_id", Value: e.summary["workspace_id"]},
-		evidence.Field{Name: "privacy_mode", Value: e.summary["privacy_mode"]},
-		evidence.Field{Name: "decision_id", Value: e.summary["decision_id"]},
-		evidence.Field{Name: "decision_type", Value: decisionType},
-		evidence.Field{Name: "capture_source", Value: captureSource},
-		evidence.Field{Name: "policy", Value: policy},
-		evidence.Field{Name: "lifecycle", Value: e.summary["lifecycle"]},
-		evidence.Field{Name: "event_count", Value: number(len(e.Events))},
-		evidence.Field{Name: "disclosure_count", Value: number(len(e.disclosures))},
-		evidence.Field{Name: "payloads_included", Value: boolean(e.IncludePayloads)},
+		kv("format", quoted("LoopGrid Decision Evidence Bundle")),
+		kv("bundle_schema", quoted(bundleSchema)),
+		kv("version", quoted(e.EvidenceProfile)),
+		kv("software_version", quoted(e.SoftwareVersion)),
+		kv("workspace_id", e.summary["workspace_id"]),
+		kv("privacy_mode", e.summary["privacy_mode"]),
+		kv("decision_id", e.summary["decision_id"]),
+		kv("decision_type", decisionType),
+		kv("capture_source", captureSource),
+		kv("policy", policy),
+		kv("lifecycle", e.summary["lifecycle"]),
+		kv("event_count", number(len(e.Events))),
+		kv("disclosure_count", number(len(e.disclosures))),
+		kv("payloads_included", boolean(e.IncludePayloads)),
 		evidence.Field{Name: "ledger_span", Value: evidence.Object(
-			evidence.Field{Name: "first_seq", Value: e.events[0]["seq"]},
-			evidence.Field{Name: "last_seq", Value: e.events[len(e.events)-1]["seq"]},
-			evidence.Field{Name: "witness_count", Value: number(len(e.Witnesses))},
-			evidence.Field{Name: "scope", Value: evidence.Text("workspace-isolated chain segment")},
+			kv("first_seq", e.events[0]["seq"]),
+			kv("last_seq", e.events[len(e.events)-1]["seq"]),
+			kv("witness_count", number(len(e.Witnesses))),
+			kv("scope", quoted("workspace-isolated chain segment")),
 		)},
-		evidence.Field{Name: "integrity", Value: e.Verification},
-		evidence.Field{Name: "evidence_coverage", Value: e.Coverage},
-		evidence.Field{Name: "signer", Value: e.signer()},
-		evidence.Field{Name: "checkpoint", Value: orNull(e.Checkpoint)},
-		evidence.Field{Name: "files", Value: e.files()},
+		kv("integrity", e.Verification),
+		kv("evidence_coverage", e.Coverage),
+		kv("signer", e.signer()),
+		kv("checkpoint", orNull(e.Checkpoint)),
+		kv("files", e.files()),
 		evidence.Field{Name: "bundle_integrity", Value: evidence.Object(
-			evidence.Field{Name: "mode", Value: evidence.Text("signed_file_attestation")},
-			evidence.Field{Name: "attestation_schema", Value: evidence.Text(attestationSchema)},
-			evidence.Field{Name: "attestation_file", Value: evidence.Text(attestationFile)},
-			evidence.Field{Name: "hash_algorithm", Value: evidence.Text("SHA-256")},
+			kv("mode", quoted("signed_file_attestation")),
+			kv("attestation_schema", quoted(attestationSchema)),
+			kv("attestation_file", quoted(attestationFile)),
+			kv("hash_algorithm", quoted("SHA-256")),
 		)},
-		evidence.Field{Name: "independent_verification", Value: evidence.Text(verifyCommand)},
-		evidence.Field{Name: "cryptographic_profile", Value: evidence.Text("LoopGrid Evidence Profile " + e.EvidenceProfile)},
-		evidence.Field{Name: "legal_note", Value: evidence.Text(legalNote)},
+		kv("independent_verification", quoted(verifyCommand)),
+		kv("cryptographic_profile", quoted("LoopGrid Evidence Profile "+e.EvidenceProfile)),
+		kv("legal_note", quoted(legalNote)),
 	)
 }
 
@@ -266,48 +266,48 @@ func (e *export) manifest() jsontext.Value {
 func (e *export) files() jsontext.Value {
 	policy, disclosures := null(), null()
 	if e.policy != nil {
-		policy = evidence.Text(policyFile)
+		policy = quoted(policyFile)
 	}
 	if len(e.disclosures) > 0 {
-		disclosures = evidence.Text(disclosuresFile)
+		disclosures = quoted(disclosuresFile)
 	}
 	return evidence.Object(
-		evidence.Field{Name: "decision", Value: evidence.Text("decision.json")},
-		evidence.Field{Name: "signed_events", Value: evidence.Text("events.jsonl")},
-		evidence.Field{Name: "chain_witnesses", Value: evidence.Text("chain-witness.jsonl")},
-		evidence.Field{Name: "signer", Value: evidence.Text("signer.json")},
-		evidence.Field{Name: "verification", Value: evidence.Text("verification.json")},
-		evidence.Field{Name: "lifecycle", Value: evidence.Text("lifecycle.json")},
-		evidence.Field{Name: "policy", Value: policy},
-		evidence.Field{Name: "public_key", Value: evidence.Text("public-key.pem")},
-		evidence.Field{Name: "report", Value: evidence.Text("report.html")},
-		evidence.Field{Name: "readme", Value: evidence.Text("README.txt")},
-		evidence.Field{Name: "bundle_attestation", Value: evidence.Text(attestationFile)},
-		evidence.Field{Name: "disclosures", Value: disclosures},
-		evidence.Field{Name: "timestamp", Value: null()}, // No time stamping authority answers to a sandbox.
+		kv("decision", quoted("decision.json")),
+		kv("signed_events", quoted("events.jsonl")),
+		kv("chain_witnesses", quoted("chain-witness.jsonl")),
+		kv("signer", quoted("signer.json")),
+		kv("verification", quoted("verification.json")),
+		kv("lifecycle", quoted("lifecycle.json")),
+		kv("policy", policy),
+		kv("public_key", quoted("public-key.pem")),
+		kv("report", quoted("report.html")),
+		kv("readme", quoted("README.txt")),
+		kv("bundle_attestation", quoted(attestationFile)),
+		kv("disclosures", disclosures),
+		kv("timestamp", null()), // No time stamping authority answers to a sandbox.
 	)
 }
 
 // signer describes the signer; the manifest and signer.json both begin with it.
 func (e *export) signer(more ...evidence.Field) jsontext.Value {
 	return evidence.Object(append([]evidence.Field{
-		{Name: "provider", Value: evidence.Text("local_ed25519")},
-		{Name: "algorithm", Value: evidence.Text("Ed25519")},
-		{Name: "key_id", Value: evidence.Text(e.KeyID)},
-		{Name: "hardware_backed", Value: boolean(false)},
-		{Name: "production_recommendation", Value: evidence.Text(productionRecommendation)},
+		kv("provider", quoted("local_ed25519")),
+		kv("algorithm", quoted("Ed25519")),
+		kv("key_id", quoted(e.KeyID)),
+		kv("hardware_backed", boolean(false)),
+		kv("production_recommendation", quoted(productionRecommendation)),
 	}, more...)...)
 }
 
 func (e *export) verification() jsontext.Value {
 	return evidence.Object(
-		evidence.Field{Name: "decision_id", Value: e.summary["decision_id"]},
-		evidence.Field{Name: "workspace_id", Value: e.summary["workspace_id"]},
-		evidence.Field{Name: "verified_at_export", Value: orNull(memberOf(e.Verification, "valid"))},
-		evidence.Field{Name: "integrity", Value: e.Verification},
-		evidence.Field{Name: "coverage", Value: e.Coverage},
-		evidence.Field{Name: "lifecycle", Value: e.summary["lifecycle"]},
-		evidence.Field{Name: "offline_command", Value: evidence.Text(verifyCommand)},
+		kv("decision_id", e.summary["decision_id"]),
+		kv("workspace_id", e.summary["workspace_id"]),
+		kv("verified_at_export", orNull(memberOf(e.Verification, "valid"))),
+		kv("integrity", e.Verification),
+		kv("coverage", e.Coverage),
+		kv("lifecycle", e.summary["lifecycle"]),
+		kv("offline_command", quoted(verifyCommand)),
 	)
 }
 
@@ -323,9 +323,9 @@ func (e *export) witnessLines() []jsontext.Value {
 	lines := make([]jsontext.Value, 0, len(e.Witnesses))
 	for _, w := range e.Witnesses {
 		lines = append(lines, evidence.Object(
-			evidence.Field{Name: "seq", Value: jsontext.Value(strconv.FormatInt(w.Seq, 10))},
-			evidence.Field{Name: "opaque", Value: boolean(true)},
-			evidence.Field{Name: "proof", Value: w.Proof},
+			kv("seq", jsontext.Value(strconv.FormatInt(w.Seq, 10))),
+			kv("opaque", boolean(true)),
+			kv("proof", w.Proof),
 		))
 	}
 	return lines
@@ -337,18 +337,18 @@ func (e *export) attestation(members []member) (jsontext.Value, error) {
 	digests := make([]evidence.Field, 0, len(members))
 	for _, m := range members {
 		sum := sha256.Sum256(m.data)
-		digests = append(digests, evidence.Field{Name: m.name, Value: evidence.Text(hex.EncodeToString(sum[:]))})
+		digests = append(digests, kv(m.name, quoted(hex.EncodeToString(sum[:]))))
 	}
 	body := evidence.Object(
-		evidence.Field{Name: "attestation_schema", Value: evidence.Text(attestationSchema)},
-		evidence.Field{Name: "bundle_schema", Value: evidence.Text(bundleSchema)},
-		evidence.Field{Name: "decision_id", Value: e.summary["decision_id"]},
-		evidence.Field{Name: "workspace_id", Value: e.summary["workspace_id"]},
-		evidence.Field{Name: "hash_algorithm", Value: evidence.Text("SHA-256")},
-		evidence.Field{Name: "files", Value: evidence.Object(digests...)},
+		kv("attestation_schema", quoted(attestationSchema)),
+		kv("bundle_schema", quoted(bundleSchema)),
+		kv("decision_id", e.summary["decision_id"]),
+		kv("workspace_id", e.summary["workspace_id"]),
+		kv("hash_algorithm", quoted("SHA-256")),
+		kv("files", evidence.Object(digests...)),
 		evidence.Field{Name: "signer", Value: evidence.Object(
-			evidence.Field{Name: "key_id", Value: evidence.Text(e.KeyID)},
-			evidence.Field{Name: "algorithm", Value: evidence.Text("Ed25519")},
+			kv("key_id", quoted(e.KeyID)),
+			kv("algorithm", quoted("Ed25519")),
 		)},
 	)
 	canonical, err := evidence.AppendCanonical(nil, body)
@@ -357,8 +357,8 @@ func (e *export) attestation(members []member) (jsontext.Value, error) {
 	}
 	digest := sha256.Sum256(canonical)
 	return evidence.Merge(body,
-		evidence.Field{Name: "attestation_digest", Value: evidence.Text(hex.EncodeToString(digest[:]))},
-		evidence.Field{Name: "signature", Value: evidence.Text(base64.StdEncoding.EncodeToString(ed25519.Sign(e.Key, digest[:])))},
+		kv("attestation_digest", quoted(hex.EncodeToString(digest[:]))),
+		kv("signature", quoted(base64.StdEncoding.EncodeToString(ed25519.Sign(e.Key, digest[:])))),
 	), nil
 }
 

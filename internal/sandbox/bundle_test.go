@@ -533,8 +533,9 @@ func TestBundleDocuments(t *testing.T) {
 	assert.Equal(t, attested, names(memberOf(attestation, "files")), "the order of the ZIP")
 
 	b.Verification = evidence.Merge(b.Verification, evidence.Field{Name: "valid", Value: boolean(false)})
-	verification = content(unzip(t, write(t, b)), "verification.json")
-	assert.Equal(t, "false", string(memberOf(verification, "verified_at_export")), "a broken chain is exported too, and says so")
+	members = unzip(t, write(t, b))
+	assert.Equal(t, "false", string(memberOf(content(members, "verification.json"), "verified_at_export")), "a broken chain is exported too, and says so")
+	assert.Contains(t, string(content(members, "report.html")), "<tr><th>Chain of the workspace</th><td>broken</td></tr>")
 }
 
 func TestBundleHolds(t *testing.T) {
@@ -625,6 +626,7 @@ func TestReport(t *testing.T) {
 	assert.Contains(t, page, "<tr><th>Policy result</th><td>human_approval_required</td></tr>")
 	assert.Contains(t, page, "<tr><th>Review</th><td>human_approved</td></tr>")
 	assert.Contains(t, page, "<tr><th>Outcome</th><td>succeeded</td></tr>")
+	assert.Contains(t, page, "<tr><th>Chain of the workspace</th><td>intact</td></tr>")
 	assert.Contains(t, page, "<p>Evidence complete: 9 of 9 (100 %)</p>")
 	assert.Contains(t, page, "<tr><th>Model provenance</th><td>not applicable</td></tr>")
 	assert.Contains(t, page, "9007199254740993")

@@ -74,15 +74,16 @@ func (e *export) reportFacts(p *page) {
 	p.row("Policy result", plain(memberOf(memberOf(e.shown, "policy"), "decision")))
 	p.row("Review", plain(memberOf(e.shown, "approval_event")))
 	p.row("Outcome", plain(memberOf(memberOf(e.shown, "outcome"), "status")))
-	p.row("Payloads", payloadsShown(e.IncludePayloads))
-	p.raw("</table>\n")
-}
-
-func payloadsShown(included bool) string {
-	if included {
-		return "shown as far as the privacy mode allows"
+	payloads, chain := "withheld by the export", "broken"
+	if e.IncludePayloads {
+		payloads = "shown as far as the privacy mode allows"
 	}
-	return "withheld by the export"
+	if string(memberOf(e.Verification, "valid")) == "true" {
+		chain = "intact"
+	}
+	p.row("Payloads", payloads)
+	p.row("Chain of the workspace", chain)
+	p.raw("</table>\n")
 }
 
 func (e *export) reportCoverage(p *page) {
