@@ -140,7 +140,7 @@ func TestTheDrainIsBounded(t *testing.T) {
 				assert.Equal(t, test.cancelled, time.Since(begin))
 				require.NoError(t, h.wait())
 				assert.Equal(t, test.bound, time.Since(begin))
-				assert.Contains(t, h.log.String(), "leaving with requests unanswered")
+				assert.Contains(t, h.log.String(), `"leaving before all is answered and read" requests=1`)
 				_ = h.in.Close()
 				require.NoError(t, h.out.Close())
 				time.Sleep(time.Hour) // all goroutines have ended when the call that hangs has

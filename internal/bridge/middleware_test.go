@@ -183,6 +183,16 @@ func TestTheVersionWithoutInitialize(t *testing.T) {
 	require.NoError(t, h.end())
 }
 
+func TestDiscoverDoesNotChangeAnAgreedVersion(t *testing.T) {
+	t.Parallel()
+	h := newInitializedWireHost(t)
+	h.expect(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+wireModern+`}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not found: \"server/discover\""}}`)
+	require.Contains(t, h.ask(wireCall("2", "ask", "{}")), `"method":"elicitation/create"`)
+	h.expect(`{"jsonrpc":"2.0","id":1,"result":{"action":"decline"}}`, wireText("2", "decline <nil> with {}"))
+	require.NoError(t, h.end())
+}
+
 func TestTheStructureOfAResultIsChecked(t *testing.T) {
 	t.Parallel()
 	h := newInitializedWireHost(t)
