@@ -118,7 +118,7 @@ func assertNothingRuns(t *testing.T, told string) {
 	if address := regexp.MustCompile(`http://(127\.0\.0\.1:\d+)`).FindStringSubmatch(told); address != nil {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address[1])
 		if err == nil {
-			assert.NoError(t, conn.Close())
+			_ = conn.Close()
 			assert.Fail(t, "the sandbox still listens")
 		}
 	}
