@@ -140,7 +140,7 @@ func (t *transport) accept(line []byte) jsonrpc.Message {
 	case fault != nil && e.isResponse():
 		// The answer to a question of ours cannot be read. Nobody waits for a word about it, but the
 		// call that asked does.
-		return responseTo(&e, &jsonrpc.Error{Code: fault.code, Message: "the answer of the client is not usable: " + fault.reason})
+		return responseTo(&e, &jsonrpc.Error{Code: fault.code, Message: "its answer is not usable (" + fault.reason + ")"})
 	case fault != nil && e.id == nil && stringOf(e.method) != "" && fault.code == jsonrpc.CodeInvalidParams:
 		t.log.Warn("dropped a notification", "reason", fault.reason) // notifications are never answered
 		return nil
@@ -289,7 +289,11 @@ func (t *transport) writeResponse(response *jsonrpc.Response) {
 	// In this order the id is free again before the host can know, and the drain never sees the call gone
 	// and its answer not yet there.
 	t.calls.remove(key)
-	t.out.flush()
+	if call.method == methodCallTool {
+		t.out.flush()
+		return
+	}
+	go t.out.flush() // go-sdk begins nothing else while initialize is being answered
 }
 
 // errorLine is the answer that refuses a request, in parts.
@@ -306,8 +310,7 @@ func errorLine(id []byte, err *jsonrpc.Error) [][]byte {
 // (mcp/shared.go, unmarshalParams) and sends code 0 for every error without one.
 func wireError(method string, err error) *jsonrpc.Error {
 	wire := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
-	var coded *jsonrpc.Error
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		wire.Data = coded.Data
 		if coded.Code != 0 {
 			wire.Code = coded.Code

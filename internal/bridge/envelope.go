@@ -205,13 +205,15 @@ func checkSyntax(text []byte, options ...jsontext.Options) error {
 // explainSyntax tells a syntax error without quoting more than a few bytes of the text.
 func explainSyntax(err error) string {
 	var syntactic *jsontext.SyntacticError
-	if errors.As(err, &syntactic) && syntactic.Err != nil {
+	switch {
+	case errors.Is(err, errTwoValues):
+		return errTwoValues.Error()
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "the line ends inside a value"
+	case errors.As(err, &syntactic) && syntactic.Err != nil:
 		return fmt.Sprintf("%v (at byte %d)", syntactic.Err, syntactic.ByteOffset)
 	}
-	if errors.Is(err, errTwoValues) {
-		return errTwoValues.Error()
-	}
-	return "the line ends too early"
+	return "not JSON"
 }
 
 // replacement replaces a part of a text. An edit of the zero textSpan changes nothing.

@@ -117,7 +117,7 @@ func recoverPanics(log *slog.Logger, known func(context.Context) string) mcp.Mid
 				}
 				log.ErrorContext(ctx, "panic", "method", method, "panic", what, "stack", string(debug.Stack()))
 				if _, ok := req.(*mcp.CallToolRequest); ok {
-					result, err = failed("loopgrid-mcp failed with an internal error; its log on stderr has the details.", known(ctx)), nil
+					result, err = failed(join("loopgrid-mcp failed with an internal error; its log on stderr has the details.", known(ctx))), nil
 					return
 				}
 				result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
@@ -148,9 +148,9 @@ func answerErrors(names func(*mcp.CallToolRequest) []string, known func(context.
 			case !ok:
 				return result, nil
 			case answer == nil:
-				return failed("loopgrid-mcp failed with an internal error: the tool gave no result.", known(ctx)), nil
+				return failed(join("loopgrid-mcp failed with an internal error: the tool gave no result.", known(ctx))), nil
 			case !isValidStructure(answer.StructuredContent):
-				return failed("loopgrid-mcp failed with an internal error: the result of the tool is not valid JSON.", known(ctx)), nil
+				return failed(join("loopgrid-mcp failed with an internal error: the result of the tool is not valid JSON.", known(ctx))), nil
 			case answer.InputRequests != nil && answer.Content == nil:
 				answer.Content = []mcp.Content{} // go-sdk would send null, which no client expects
 			}
@@ -172,13 +172,13 @@ func answerError(
 				clipped(call.Params.Name, nameLimit), strings.Join(names(call), ", ")),
 		}
 	case strings.HasPrefix(text, "multi-round-trip: "): // the question of a legacy client's call
-		return failed(questionFault(err), "Nothing was recorded."), nil
+		return failed(join(questionFault(err), "Nothing was recorded.")), nil
 	case errors.Is(err, context.Canceled):
-		return failed("The call was cancelled.", known(ctx)), nil
+		return failed(join("The call was cancelled.", known(ctx))), nil
 	case !strings.HasSuffix(text, "."):
 		text += "."
 	}
-	return failed(text, known(ctx)), nil
+	return failed(join(text, known(ctx))), nil
 }
 
 // questionFault says why a question to a person has no usable answer. It does not repeat go-sdk's schema

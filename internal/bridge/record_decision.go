@@ -238,7 +238,9 @@ func (d *decisionCall) recordModel(ctx context.Context, output jsontext.Value) e
 // stepDone notes a step that was recorded in this call.
 func (d *decisionCall) stepDone(step string, f fidelity) {
 	d.steps.set(step, recordedNow)
-	d.appended++
+	if d.record != nil { // else nobody knows whether the service appended it or found it under its key
+		d.appended++
+	}
 	if f == differs && d.fidelity != differs {
 		d.warnMismatch(f)
 	}

@@ -114,7 +114,7 @@ func (c *call) writeFailed(what string, err error, key string) *mcp.CallToolResu
 
 // repeat says how to find out and to finish at once.
 func (c *call) repeat(key string) string {
-	return fmt.Sprintf("Call %s again with the same arguments and idempotency_key %q: what is recorded already is not recorded again.", c.the(c.tool.name), key)
+	return fmt.Sprintf("To find out and to finish, call %s again with idempotency_key %q and otherwise the same arguments: what is recorded already is not recorded again.", c.the(c.tool.name), key)
 }
 
 // afterTheFact is for the case that the evidence of an action is refused because of the state of its decision.

@@ -51,9 +51,9 @@ func (c *Client) Evidence(ctx context.Context, decisionID string, payloads bool)
 // errStalled is the cause of a context that ended because the service sent nothing for as long as the time-out.
 var errStalled = errors.New("the service sent nothing for too long") //nolint:gochecknoglobals // a sentinel
 
-// stalled turns the error of a context that errStalled ended into a time-out.
+// stalled turns the error of a request that errStalled cancelled into a time-out.
 func stalled(ctx context.Context, r *request, err error) error {
-	if errors.Is(context.Cause(ctx), errStalled) {
+	if f := failureOf(err); (f == failAborted || f == failCancelled) && errors.Is(context.Cause(ctx), errStalled) {
 		return &TransportError{Method: r.method, Route: r.route, failure: failTimedOut, Err: errStalled}
 	}
 	return err

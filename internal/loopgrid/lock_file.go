@@ -39,6 +39,7 @@ type fileLock struct {
 	// What follows belongs to the wait in the background, else to the head of the queue.
 	turnstile, ledger *lockedFile // nil: not open
 	inTurnstile       bool
+	turnstileChecked  time.Time
 	buf               []byte
 }
 
@@ -66,20 +67,10 @@ func (f *lockedFile) current() bool {
 
 // acquire waits for the lock until ctx ends.
 func (f *fileLock) acquire(ctx context.Context) error {
-	f.mu.Lock()
-	if f.wait == nil {
-		ok, err := f.take(false)
-		if ok || err != nil {
-			f.mu.Unlock()
-			return err
-		}
-		f.wait = &fileWait{done: make(chan struct{})}
-		go f.takeInBackground(f.wait)
+	w, err := f.takeOrWait()
+	if w == nil {
+		return err
 	}
-	w := f.wait
-	w.wanted = true
-	f.mu.Unlock()
-
 	select {
 	case <-w.done:
 		return w.err
@@ -92,6 +83,21 @@ func (f *fileLock) acquire(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	return w.err // The lock came at the same moment.
+}
+
+// takeOrWait takes the lock if nobody is in the way. Else it returns the wait for it.
+func (f *fileLock) takeOrWait() (*fileWait, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.wait == nil {
+		if ok, err := f.take(false); ok || err != nil {
+			return nil, err
+		}
+		f.wait = &fileWait{done: make(chan struct{})}
+		go f.takeInBackground(f.wait)
+	}
+	f.wait.wanted = true
+	return f.wait, nil
 }
 
 func (f *fileLock) takeInBackground(w *fileWait) {
@@ -130,13 +136,24 @@ func (f *fileLock) take(block bool) (ok bool, err error) {
 			return false, err
 		}
 		f.inTurnstile = false
-		// Only the file that the path leads to excludes anybody.
-		if f.ledger.current() && f.turnstile.current() {
+		if f.current() {
 			return true, nil
 		}
 		f.close()
 	}
 	return false, fmt.Errorf("lock %s: it is replaced again and again", filepath.Join(f.dir, f.name+".lock"))
+}
+
+// current reports whether the paths still lead to the open files. Only a lock on the file that others will open excludes them, so that one is
+// checked each time; the turnstile is about order alone, and once a second is enough.
+func (f *fileLock) current() bool {
+	if now := time.Now(); now.Sub(f.turnstileChecked) >= time.Second {
+		if !f.turnstile.current() {
+			return false
+		}
+		f.turnstileChecked = now
+	}
+	return f.ledger.current()
 }
 
 // open opens both files unless they are open.
@@ -207,52 +224,64 @@ func (f *fileLock) write(at time.Time) error {
 // openLockDir opens the folder of the lock files, and makes it if it is not there. Everything in it is opened through the handle
 // returned: what was checked is what is used. The folder must be a folder and no link, and on Unix ours and open to
 // nobody else, or somebody else could lead us to files of theirs, or hold the lock.
-func openLockDir(dir string) (root *os.Root, err error) {
+func openLockDir(dir string) (*os.Root, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("make the lock folder: %w", err)
 	}
-	root, err = os.OpenRoot(dir)
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock folder: %w", err)
 	}
-	defer func() {
-		if err != nil {
-			_ = root.Close() // The first error is the one to report.
-		}
-	}()
-	link, err := os.Lstat(dir)
-	if err != nil {
+	if err := checkLockRoot(root); err != nil {
+		_ = root.Close() // The first error is the one to report.
 		return nil, fmt.Errorf("check the lock folder: %w", err)
-	}
-	info, err := root.Stat(".")
-	if err != nil {
-		return nil, fmt.Errorf("check the lock folder: %w", err)
-	}
-	if !link.IsDir() || !os.SameFile(link, info) {
-		return nil, fmt.Errorf("check the lock folder: %s is a link", dir)
-	}
-	if err := checkLockDir(info); err != nil {
-		return nil, fmt.Errorf("check the lock folder: %s %w", dir, err)
 	}
 	return root, nil
 }
 
+// checkLockRoot compares the open folder with what the path is by itself: opening follows links.
+func checkLockRoot(root *os.Root) error {
+	info, err := root.Stat(".")
+	if err != nil {
+		return err
+	}
+	link, err := os.Lstat(root.Name())
+	if err != nil {
+		return err
+	}
+	if !link.IsDir() || !os.SameFile(link, info) {
+		return fmt.Errorf("%s is a link", root.Name())
+	}
+	if err := checkLockDir(info); err != nil {
+		return fmt.Errorf("%s %w", root.Name(), err)
+	}
+	return nil
+}
+
 // openLockFile opens a file of the lock folder for reading and writing, and makes it if it is not there.
 func openLockFile(root *os.Root, name string) (*lockedFile, error) {
+	path := filepath.Join(root.Name(), name)
 	file, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("open the lock file: %w", err)
+		return nil, fmt.Errorf("open the lock file %s: %w", path, err)
 	}
-	f := &lockedFile{File: file, path: filepath.Join(root.Name(), name)}
-	if f.info, err = file.Stat(); err == nil && (!f.info.Mode().IsRegular() || !f.current()) {
-		err = fmt.Errorf("%s is not a regular file", f.path)
-	}
-	if err == nil {
-		err = checkOwner(f.info)
-	}
+	info, err := checkLockFile(root, file, name)
 	if err != nil {
 		_ = file.Close() // The first error is the one to report.
-		return nil, fmt.Errorf("check the lock file: %w", err)
+		return nil, fmt.Errorf("check the lock file: %s %w", path, err)
 	}
-	return f, nil
+	return &lockedFile{File: file, path: path, info: info}, nil
+}
+
+// checkLockFile refuses what is not an ordinary file of ours or was reached through a link.
+func checkLockFile(root *os.Root, file *os.File, name string) (os.FileInfo, error) {
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	// A file that is gone again is no fault: take finds out that it is not current.
+	if link, err := root.Lstat(name); !info.Mode().IsRegular() || err == nil && !link.Mode().IsRegular() {
+		return nil, errors.New("is not a regular file")
+	}
+	return info, checkOwner(info)
 }

@@ -3,12 +3,12 @@ package loopgrid
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -37,22 +37,37 @@ func fileWriteLock(t *testing.T, dir string) *writeLock {
 	return l
 }
 
-// closeAtEnd closes the files of l when the test ends: Windows does not delete open files.
+// closeAtEnd closes the files of l when the test ends: Windows does not delete open files, and an abandoned wait would
+// make the folder anew while it is deleted.
 func closeAtEnd(t *testing.T, l *writeLock) {
 	t.Helper()
 	t.Cleanup(func() {
-		l.file.mu.Lock()
-		defer l.file.mu.Unlock()
-		if l.file.wait == nil {
+		select {
+		case <-l.file.waiting():
 			l.file.close()
+		case <-time.After(lockPatience):
+			t.Error("still waiting for the file lock")
 		}
 	})
 }
 
-// locked returns a ticket that holds the lock.
+// waiting returns the end of the wait in the background, closed if there is none.
+func (f *fileLock) waiting() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.wait == nil {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	return f.wait.done
+}
+
+// locked returns a ticket that holds the lock, until the test ends at the latest.
 func locked(t *testing.T, l *writeLock) *ticket {
 	t.Helper()
 	ticket := l.enter()
+	t.Cleanup(ticket.leave)
 	require.NoError(t, ticket.lock(within(t, lockPatience)))
 	return ticket
 }
@@ -138,7 +153,7 @@ func TestLockName(t *testing.T) {
 	})
 }
 
-func TestLockDirIgnoresTheEnvironment(t *testing.T) {
+func TestLockDirIgnoresTheEnvironment(t *testing.T) { //nolint:paralleltest // It changes the environment.
 	before, err := lockDir()
 	require.NoError(t, err)
 	require.True(t, filepath.IsAbs(before))
@@ -163,7 +178,7 @@ func TestWriteLockTouchesNoFileBeforeTheFirstLock(t *testing.T) {
 func TestWriteLockServesInTheOrderOfArrival(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{"", lockFolder(t)} {
-		t.Run("file="+fmt.Sprint(dir != ""), func(t *testing.T) {
+		t.Run("file="+strconv.FormatBool(dir != ""), func(t *testing.T) {
 			t.Parallel()
 			l := newWriteLock(lockOptions{})
 			if dir != "" {
@@ -179,7 +194,7 @@ func TestWriteLockServesInTheOrderOfArrival(t *testing.T) {
 				want   []int
 				calls  sync.WaitGroup
 			)
-			for _, i := range rand.Perm(n) {
+			for _, i := range rand.Perm(n) { //nolint:gosec // No secret.
 				calls.Go(func() {
 					defer tickets[i].leave()
 					if i%7 == 0 {
@@ -414,18 +429,6 @@ func TestTicketLockGivesUpWaitingForAnotherProcess(t *testing.T) {
 	<-third.file.waiting()
 	locked(t, third).leave()
 	locked(t, l).leave()
-}
-
-// waiting returns the end of the wait in the background, closed if there is none.
-func (f *fileLock) waiting() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.wait == nil {
-		done := make(chan struct{})
-		close(done)
-		return done
-	}
-	return f.wait.done
 }
 
 func TestWriteLockKeepsWorkspacesApart(t *testing.T) {
@@ -730,7 +733,7 @@ func TestLockFileThatCannotBeRead(t *testing.T) {
 // TestWriteLockUnderStress lets calls of several "processes" come, wait, lose patience and leave, and looks for two at once.
 func TestWriteLockUnderStress(t *testing.T) {
 	t.Parallel()
-	seed := rand.Uint64()
+	seed := rand.Uint64() //nolint:gosec // No secret.
 	t.Logf("seed %d", seed)
 	dir := lockFolder(t)
 	var (
@@ -779,7 +782,7 @@ func TestWriteLockUnderStress(t *testing.T) {
 
 func BenchmarkWriteLock(b *testing.B) {
 	for _, dir := range []string{"", filepath.Join(b.TempDir(), "locks")} {
-		b.Run("file="+fmt.Sprint(dir != ""), func(b *testing.B) {
+		b.Run("file="+strconv.FormatBool(dir != ""), func(b *testing.B) {
 			l := newWriteLock(lockOptions{dir: dir, name: "ledger", warn: func(msg string) { b.Error(msg) }})
 			ctx := b.Context()
 			b.ReportAllocs()

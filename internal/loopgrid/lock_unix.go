@@ -42,7 +42,7 @@ func flock(f *os.File, block bool) (ok bool, err error) {
 		how |= unix.LOCK_NB
 	}
 	for {
-		err := unix.Flock(int(f.Fd()), how) //nolint:gosec // A descriptor fits an int.
+		err := unix.Flock(int(f.Fd()), how)
 		switch {
 		case err == nil:
 			return true, nil
@@ -57,7 +57,7 @@ func flock(f *os.File, block bool) (ok bool, err error) {
 
 // funlock drops the lock.
 func funlock(f *os.File) error {
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_UN); err != nil { //nolint:gosec // A descriptor fits an int.
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_UN); err != nil {
 		return fmt.Errorf("unlock %s: %w", f.Name(), err)
 	}
 	return nil

@@ -38,9 +38,10 @@ func (s *Server) createDecision(r *request) (*answer, error) {
 	if workspaceID == "" {
 		workspaceID = defaultWorkspace
 	}
-	s.mu.Lock()
-	ws := s.workspace(workspaceID)
-	s.mu.Unlock()
+	ws, err := s.use(workspaceID)
+	if err != nil {
+		return nil, err
+	}
 	payload := newObject()
 	payload.set("spec_version", "loopgrid/"+profile)
 	for _, name := range []string{

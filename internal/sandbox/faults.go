@@ -75,6 +75,7 @@ func (s *Server) write(ws *workspace, w Write, step func(*turn) (*answer, error)
 		go func() {
 			time.Sleep(dropTime)
 			_, _ = t.run(step) // Nobody is there to read the answer.
+			s.writeLog()
 		}()
 		panic(http.ErrAbortHandler)
 	}

@@ -57,7 +57,7 @@ type event struct {
 // blob is the clear payload of an event in full mode.
 type blob struct {
 	id, sha256, expires string
-	// clear is nil once the payload is erased.
+	// clear is nil once the payload is erased, or cannot be read.
 	clear            jsontext.Value
 	erasedAt, reason string
 }

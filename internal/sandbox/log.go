@@ -2,13 +2,14 @@ package sandbox
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"time"
 	"unicode"
 )
 
-// logEvent writes the line of an event: when, which decision, what, by whom, and what the policy said. Payloads are not shown. The caller holds
-// mu.
+// logEvent keeps the line of an event: when, which decision, what, by whom, and what the policy said. Payloads are not shown. The caller holds
+// mu, over which nothing is written: a terminal may be slow.
 func (s *Server) logEvent(d *decision, e *event, now time.Time) {
 	if s.log == nil {
 		return
@@ -24,7 +25,23 @@ func (s *Server) logEvent(d *decision, e *event, now time.Time) {
 			line += " (" + visible(reason) + ")"
 		}
 	}
-	_, _ = fmt.Fprintln(s.log, line) // A log that cannot be written stops nothing.
+	s.lines = append(s.lines, line)
+}
+
+// writeLog writes the lines that are kept, in their order. The caller does not hold mu.
+func (s *Server) writeLog() {
+	if s.log == nil {
+		return
+	}
+	s.logMu.Lock()
+	defer s.logMu.Unlock()
+	s.mu.Lock()
+	lines := s.lines
+	s.lines = nil
+	s.mu.Unlock()
+	if len(lines) > 0 {
+		_, _ = io.WriteString(s.log, strings.Join(lines, "\n")+"\n") // A log that cannot be written stops nothing.
+	}
 }
 
 // visible makes a client's text fit for a line on a terminal.

@@ -339,9 +339,9 @@ func (p *parser) escape(start int) (rune, error) {
 	return r, nil
 }
 
-// hex reads four hexadecimal digits.
+// hex reads four hexadecimal digits, which something has to follow: a string does not end with them.
 func (p *parser) hex(at int) (rune, bool) {
-	if at+4 > len(p.text) {
+	if at+4 >= len(p.text) {
 		return 0, false
 	}
 	digits := string(p.text[at : at+4])

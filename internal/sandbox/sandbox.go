@@ -97,7 +97,8 @@ type Server struct {
 	keyID   string
 	keyPEM  []byte
 
-	log io.Writer
+	log   io.Writer
+	logMu sync.Mutex
 
 	// mu guards what follows. It is never held over a pause: a goroutine that waits for a mutex stops the clock of testing/synctest.
 	mu         sync.Mutex
@@ -112,6 +113,8 @@ type Server struct {
 	seq     int
 	bytes   int64
 	stats   Stats
+	// lines are those of the log that are not written yet.
+	lines []string
 }
 
 // New returns an empty sandbox with a signing key of its own, the workspace "default" and its refund policy.

@@ -84,6 +84,7 @@ func internalError() *answer {
 // ServeHTTP answers a request as LoopGrid does: first the size, then the rate limit, then the route, the body, and last the credential.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := s.answer(r)
+	s.writeLog()
 	h := w.Header()
 	h.Set(Header, "1")
 	// LoopGrid's 500 comes from outside of what sets the request id.
@@ -247,7 +248,7 @@ func match(pattern, path string) (params []string, ok bool) {
 func (s *Server) unknown(r *http.Request, path string) *answer {
 	other := path + "/"
 	if strings.HasSuffix(path, "/") {
-		other = strings.TrimSuffix(path, "/")
+		other = strings.TrimRight(path, "/")
 	}
 	if route, _, allow := s.route(r.Method, other); route != nil || allow != "" {
 		target := url.URL{Scheme: "http", Host: r.Host, Path: other, RawQuery: r.URL.RawQuery}

@@ -32,7 +32,7 @@ func appendValue(dst []byte, value any) []byte {
 			return append(dst, "NaN"...)
 		}
 		if math.IsInf(v, 0) {
-			return append(dst, "Infinity"...)
+			return append(dst, map[bool]string{true: "Infinity", false: "-Infinity"}[v > 0]...)
 		}
 		return evidence.AppendFloat(dst, v)
 	case []any:

@@ -222,8 +222,9 @@ func (f *form) whole(name string, fallback any, least, most int) {
 			n = 1
 		}
 	case string:
-		parsed, err := strconv.Atoi(strings.TrimSpace(v))
-		if err != nil {
+		digits, fraction, _ := strings.Cut(strings.TrimSpace(v), ".")
+		parsed, err := strconv.Atoi(strings.ReplaceAll(digits, "_", ""))
+		if err != nil || strings.Trim(fraction, "0") != "" {
 			f.problem("int_parsing", f.loc(name), "Input should be a valid integer, unable to parse string as an integer", value)
 			return
 		}
@@ -248,19 +249,34 @@ func (f *form) boolean(name string, fallback bool) {
 	if !sent {
 		return
 	}
-	word := strings.ToLower(strings.Trim(string(text(value)), `"`))
-	switch value.(type) {
-	case nil, []any, *object:
-		f.problem("bool_type", f.loc(name), "Input should be a valid boolean", value)
+	var word string
+	switch v := value.(type) {
+	case bool:
+		f.values[name] = v
 		return
+	case string:
+		word = strings.ToLower(v)
+	case integer:
+		word = string(v)
+	case float64:
+		if v == 0 || v == 1 {
+			f.values[name] = v == 1
+			return
+		}
 	}
 	switch word {
-	case "1", "1.0", "t", "true", "y", "yes", "on":
+	case "1", "t", "true", "y", "yes", "on":
 		f.values[name] = true
-	case "0", "0.0", "f", "false", "n", "no", "off":
+		return
+	case "0", "f", "false", "n", "no", "off":
 		f.values[name] = false
-	default:
+		return
+	}
+	switch value.(type) {
+	case string, integer:
 		f.problem("bool_parsing", f.loc(name), "Input should be a valid boolean, unable to interpret input", value)
+	default:
+		f.problem("bool_type", f.loc(name), "Input should be a valid boolean", value)
 	}
 }
 

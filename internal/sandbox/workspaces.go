@@ -33,6 +33,16 @@ func (s *Server) workspace(id string) *workspace {
 	return s.newWorkspace(workspace{id: id, name: "Acme Support", environment: "development", privacyMode: modeFull, retentionDays: 90})
 }
 
+// use is workspace for a client, who can fill the memory with workspaces. The caller does not hold mu.
+func (s *Server) use(id string) (*workspace, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.workspaces[id] == nil && !s.charge(len(id)) {
+		return nil, errFull()
+	}
+	return s.workspace(id), nil
+}
+
 func (s *Server) newWorkspace(ws workspace) *workspace {
 	ws.created = isoTime(s.now())
 	ws.order = len(s.workspaces)
@@ -153,11 +163,11 @@ func (b *blob) status() jsontext.Value {
 		return evidence.Object(kv("mode", quoted("not_vaulted")), kv("available", boolean(false)))
 	}
 	erasedAt, reason := null(), null()
-	if b.clear == nil {
+	if b.erasedAt != "" {
 		erasedAt, reason = quoted(b.erasedAt), quoted(b.reason)
 	}
 	return evidence.Object(
-		kv("mode", quoted("encrypted_vault")), kv("payload_id", quoted(b.id)), kv("available", boolean(b.clear != nil)),
+		kv("mode", quoted("encrypted_vault")), kv("payload_id", quoted(b.id)), kv("available", boolean(b.erasedAt == "")),
 		kv("sha256", quoted(b.sha256)), kv("expires_at", quoted(b.expires)), kv("erased_at", erasedAt), kv("erasure_reason", reason),
 	)
 }
@@ -173,7 +183,7 @@ func (s *Server) erasePayloads(r *request) (*answer, error) {
 		s.mu.Lock()
 		erased := 0
 		for _, e := range d.events {
-			if e.blob != nil && e.blob.clear != nil {
+			if e.blob != nil && e.blob.erasedAt == "" {
 				e.blob.clear, e.blob.erasedAt, e.blob.reason = nil, isoTime(s.now()), reason
 				erased++
 			}
