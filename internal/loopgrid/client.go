@@ -25,9 +25,8 @@ import (
 )
 
 const (
-	maxJSONAnswer     = 4 << 20  // bytes of a JSON answer
+	maxJSONAnswer     = 4 << 20  // bytes of a JSON answer; of an error too, since a 422 repeats what was sent
 	maxDecisionAnswer = 32 << 20 // of GET /decisions/{id}, which repeats everything that was sent
-	maxErrorBody      = 64 << 10 // of an error answer; the rest is not read
 	idleConnection    = 4 * time.Second
 )
 
