@@ -25,9 +25,8 @@ import (
 )
 
 const (
-	maxJSONAnswer     = 4 << 20  // bytes of a JSON answer
+	maxJSONAnswer     = 4 << 20  // bytes of a JSON answer; of an error too, since a 422 repeats what was sent
 	maxDecisionAnswer = 32 << 20 // of GET /decisions/{id}, which repeats everything that was sent
-	maxErrorBody      = 64 << 10 // of an error answer; the rest is not read
 	idleConnection    = 4 * time.Second
 )
 
@@ -57,7 +56,6 @@ type Options struct {
 // after the other (see [Client.NewWrite]). Nothing is contacted before the first call.
 type Client struct {
 	o     Options
-	http  *http.Client
 	log   *slog.Logger
 	write *writeLock
 }
@@ -72,12 +70,7 @@ func New(o Options) *Client {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Client{
-		o: o,
-		http: &http.Client{
-			Transport: o.Transport,
-			// LoopGrid redirects only a trailing slash; anywhere else a redirect could carry the key to another host.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		o:   o,
 		log: log,
 		write: newWriteLock(lockOptions{
 			dir:  o.LockDir,
@@ -174,7 +167,8 @@ func (c *Client) roundTrip(ctx context.Context, r *request) (*http.Response, err
 	if id, ok := ctx.Value(requestIDKey{}).(string); ok {
 		req.Header.Set("X-Request-Id", id)
 	}
-	res, err := c.http.Do(req)
+	// Not by an http.Client: it follows redirects, which could carry the key to another host, and fails on those it cannot read.
+	res, err := c.o.Transport.RoundTrip(req)
 	if err != nil {
 		return nil, c.transportError(ctx, r, err, connected)
 	}

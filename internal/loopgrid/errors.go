@@ -251,26 +251,18 @@ func (c *Client) apiError(r *request, res *http.Response) error {
 		e.Detail = "a redirect, which is never followed"
 		return e
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxJSONAnswer))
 	if err != nil && len(body) == 0 {
 		return e // the status says enough
 	}
-	e.Code, e.Detail = errorDetail(body)
-	e.Code, e.Detail = clean(c.scrub(e.Code), 60), clean(c.scrub(e.Detail), 300)
+	code, detail := c.errorDetail(body)
+	e.Code, e.Detail = c.clean(code, 60), c.clean(detail, 300)
 	return e
-}
-
-// scrub takes the service key out of a text that the service sent.
-func (c *Client) scrub(text string) string {
-	if c.o.ServiceKey == "" {
-		return text
-	}
-	return strings.ReplaceAll(text, c.o.ServiceKey, "[service key]")
 }
 
 // errorDetail reads the three forms that LoopGrid's errors have. What the caller sent (input) is left out. A body in another
 // form, such as a proxy's page, is not shown: it says more about the proxy than about the problem.
-func errorDetail(body []byte) (code, detail string) {
+func (c *Client) errorDetail(body []byte) (code, detail string) {
 	if !jsontext.Value(body).IsValid() {
 		return "", ""
 	}
@@ -291,7 +283,7 @@ func errorDetail(body []byte) (code, detail string) {
 				}
 			}
 		case '[':
-			detail = validationDetail(value)
+			detail = c.validationDetail(value)
 		default:
 		}
 	}
@@ -299,7 +291,7 @@ func errorDetail(body []byte) (code, detail string) {
 }
 
 // validationDetail renders the list of a 422 as "field: message; field: message".
-func validationDetail(list jsontext.Value) string {
+func (c *Client) validationDetail(list jsontext.Value) string {
 	var all []string
 	for problem := range evidence.Elements(list) {
 		if len(all) == 5 {
@@ -316,7 +308,7 @@ func validationDetail(list jsontext.Value) string {
 					if !ok {
 						text = string(step)
 					}
-					where = append(where, clean(text, 40))
+					where = append(where, c.clean(text, 40))
 				}
 			case "msg":
 				msg, _ = evidence.Unquote(value)
@@ -325,9 +317,18 @@ func validationDetail(list jsontext.Value) string {
 		if len(where) > 1 {
 			where = where[1:] // "body" or "query"
 		}
-		all = append(all, strings.Join(where, ".")+": "+clean(msg, 120))
+		all = append(all, strings.Join(where, ".")+": "+c.clean(msg, 120))
 	}
 	return strings.Join(all, "; ")
+}
+
+// clean makes a text of the service fit for one line of a message, without the service key: it goes before the text is cut, or a part of
+// it would stay.
+func (c *Client) clean(text string, limit int) string {
+	if c.o.ServiceKey != "" {
+		text = strings.ReplaceAll(text, c.o.ServiceKey, "[service key]")
+	}
+	return clean(text, limit)
 }
 
 // clean makes a text of the service fit for one line of a message: no control, no bidirectional character, at most limit runes.
