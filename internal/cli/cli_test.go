@@ -238,7 +238,7 @@ func TestSandbox(t *testing.T) {
 	assert.Equal(t, "decision_created", s.waitFor(t, `dec_\w+ +(\w+)`), "one line per event")
 	close(s.stop)
 	assert.Equal(t, 0, <-s.code)
-	_, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	_, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
 	assert.Error(t, err, "nothing is left behind")
 }
 
@@ -265,7 +265,7 @@ func TestSandboxPortInUse(t *testing.T) {
 	assert.Contains(t, errs, "Choose another address with --addr")
 }
 
-func TestServeEndsWithItsInput(t *testing.T) {
+func TestServeEndsWithItsInput(t *testing.T) { //nolint:paralleltest // it sets the environment
 	clearEnvironment(t)
 	code, out, errs := run()
 	assert.Equal(t, 0, code)

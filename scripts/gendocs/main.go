@@ -33,7 +33,7 @@ func rewrite(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(path, []byte(generated), 0o644); err != nil { //nolint:gosec // a document for everybody
+	if err := os.WriteFile(path, []byte(generated), 0o644); err != nil { //nolint:gosec // a document for everybody, named by the developer
 		return fmt.Errorf("write the document: %w", err)
 	}
 	return nil
