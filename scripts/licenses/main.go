@@ -80,6 +80,11 @@ func modules() (map[string]string, error) {
 	if len(folders) == 0 {
 		return nil, errors.New("no modules found")
 	}
+	root, err := exec.Command("go", "env", "GOROOT").Output() //nolint:noctx // ends by itself
+	if err != nil {
+		return nil, fmt.Errorf("find the Go distribution: %w", err)
+	}
+	folders["Go standard library"] = strings.TrimSpace(string(root))
 	return folders, nil
 }
 
