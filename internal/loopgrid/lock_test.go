@@ -343,7 +343,7 @@ func TestTicketLockStopsWithItsContext(t *testing.T) {
 	}{
 		"in the queue": {
 			func(t *testing.T, l *writeLock) { t.Helper(); locked(t, l) },
-			waitQueue, "wait for the write lock: earlier writes of this process are not finished: context deadline exceeded",
+			waitQueue, "nothing was sent in time: earlier writes of this process are not finished",
 		},
 		"in the queue of an unsettled ledger": {
 			func(t *testing.T, l *writeLock) {
@@ -352,7 +352,7 @@ func TestTicketLockStopsWithItsContext(t *testing.T) {
 				require.NoError(t, holder.posting())
 				holder.gaveUp()
 			},
-			waitQueue, "wait for the write lock: earlier writes of this process are not finished (call again in 4 s): context deadline exceeded",
+			waitQueue, "nothing was sent in time: earlier writes of this process are not finished; call again in 4 s",
 		},
 		"unsettled": {
 			func(t *testing.T, l *writeLock) {
@@ -362,7 +362,7 @@ func TestTicketLockStopsWithItsContext(t *testing.T) {
 				holder.gaveUp()
 				holder.leave()
 			},
-			waitSettled, "wait for the write lock: a write that got no answer may still be running in LoopGrid (call again in 4 s): context deadline exceeded",
+			waitSettled, "nothing was sent in time: a write that got no answer may still be running in LoopGrid; call again in 4 s",
 		},
 	}
 	for name, test := range tests {
@@ -389,7 +389,7 @@ func TestTicketLockStopsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("the server ends"))
 		ticket := l.enter()
-		require.EqualError(t, ticket.lock(ctx), "wait for the write lock: not begun: the server ends")
+		require.EqualError(t, ticket.lock(ctx), "cancelled before anything was sent (the server ends)")
 		require.NoError(t, ticket.lock(t.Context()), "the ticket keeps its place")
 	})
 }
@@ -402,7 +402,7 @@ func TestTicketLockGivesUpWaitingForAnotherProcess(t *testing.T) {
 
 	ticket := l.enter()
 	err := ticket.lock(within(t, 20*time.Millisecond))
-	require.EqualError(t, err, "wait for the write lock: another process is writing to this workspace: context deadline exceeded")
+	require.EqualError(t, err, "nothing was sent in time: another process is writing to this workspace")
 	ticket.leave()
 	abandoned := l.file.waiting()
 	require.Empty(t, abandoned, "nothing interrupts a wait for a file lock")
@@ -553,7 +553,7 @@ func TestLockFileShowsThePostInFlight(t *testing.T) {
 	path := filepath.Join(dir, "ledger.lock")
 	synctest.Test(t, func(t *testing.T) {
 		content := func() string {
-			data, err := os.ReadFile(path) //nolint:gosec // A path of this test.
+			data, err := os.ReadFile(path)
 			require.NoError(t, err)
 			return string(data)
 		}

@@ -65,7 +65,7 @@ func TestWriteLockInAHostileFolder(t *testing.T) {
 			require.NoError(t, os.WriteFile(target, []byte("precious"), 0o600))
 			require.NoError(t, os.Symlink(target, filepath.Join(dir, "ledger.lock")))
 			t.Cleanup(func() {
-				data, err := os.ReadFile(target) //nolint:gosec // A path of this test.
+				data, err := os.ReadFile(target)
 				require.NoError(t, err)
 				require.Equal(t, "precious", string(data))
 			})
