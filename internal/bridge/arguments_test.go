@@ -132,11 +132,11 @@ func TestEveryDigitArrives(t *testing.T) {
 	t.Parallel()
 	x, s := open(t)
 	free := []string{"proposed_action", "authority", "model", "context", "input_data", "metadata", "model_output"}
-	arguments := `{"decision_type":"tée \u00e9 <&>","policy_id":"refund-policy"`
+	var arguments strings.Builder
 	for _, name := range free {
-		arguments += `,"` + name + `":` + numbers
+		arguments.WriteString(`,"` + name + `":` + numbers)
 	}
-	r := x.ok("loopgrid.record_decision", arguments+"}")
+	r := x.ok("loopgrid.record_decision", `{"decision_type":"tée \u00e9 <&>","policy_id":"refund-policy"`+arguments.String()+"}")
 	sent := s.sentSince(0)
 	require.Len(t, sent, 4)
 	create := members(t, sent[0].body)

@@ -37,6 +37,7 @@ type Bridge struct {
 
 	mu      sync.Mutex
 	writing map[*call]bool // calls that have their turn at the ledger
+	ending  bool           // the server was told to end
 	profile string         // the service's evidence profile, once it was asked for
 }
 
@@ -63,7 +64,7 @@ func New(o Options) *Bridge {
 // still runs, which ends with the process. The error says why the session could not begin or why in or out failed.
 func (b *Bridge) Serve(ctx context.Context, in io.Reader, out io.Writer, stop <-chan struct{}) error {
 	t := newTransport(in, out, b.log)
-	ending, end := context.WithCancel(context.Background())
+	ending, end := context.WithCancel(ctx)
 	defer end()
 	b.server.AddReceivingMiddleware(
 		t.startInOrder(b.arrive),
@@ -121,7 +122,7 @@ func endWaiting(ending context.Context) mcp.Middleware {
 }
 
 // errEnding is why a call that waits ends when the server does.
-var errEnding = errors.New("the server is ending") //nolint:gochecknoglobals // a sentinel
+var errEnding = errors.New("the server is ending")
 
 // instructions tell a model the order of the calls.
 func instructions(s spelling) string {

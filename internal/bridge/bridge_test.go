@@ -161,12 +161,12 @@ func serveExactly(t *testing.T, transport http.RoundTripper, environ ...string) 
 	x := &session{t: t, in: inW, lines: bufio.NewReaderSize(outR, 1<<20), log: logged, stop: make(chan struct{}), done: make(chan error, 1)}
 	go func() {
 		x.done <- b.Serve(context.Background(), inR, outW, x.stop)
-		outW.Close()
+		_ = outW.Close()
 	}()
 	t.Cleanup(func() {
-		inW.Close()
+		_ = inW.Close()
 		go func() { _, _ = io.Copy(io.Discard, outR) }()
-		<-x.done
+		assert.NoError(t, <-x.done)
 	})
 	return x
 }

@@ -91,30 +91,27 @@ func saveBundle(ctx context.Context, dir, decisionID string, payloads bool, src 
 	if err != nil {
 		return savedBundle{}, err
 	}
-	root, err := openEvidenceDir(dir)
-	if err != nil {
-		return savedBundle{}, err
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return savedBundle{}, bundleDirError(err)
 	}
-	defer func() { _ = root.Close() }()
-
-	removeOldTemporaries(root, time.Now())
-	if err := checkBundleTarget(root, name); err != nil { // before the bytes are fetched for nothing
+	removeOldTemporaries(dir, time.Now())
+	path := filepath.Join(dir, name)
+	if err := checkBundleTarget(path); err != nil { // before the bytes are fetched for nothing
 		return savedBundle{}, err
 	}
 
-	tempName := newTemporaryName()
-	temp, err := createTemporary(root, tempName)
+	temp, err := createTemporary(filepath.Join(dir, newTemporaryName()))
 	if err != nil {
 		return savedBundle{}, err
 	}
 	// On every way out, a panic of src too. After the rename there is nothing of that name to remove.
 	defer func() {
 		_ = temp.Close()
-		_ = root.Remove(tempName)
+		_ = os.Remove(temp.Name())
 	}()
 
-	saved := savedBundle{path: filepath.Join(dir, name)}
-	if saved.bytes, saved.sha256, err = receiveBundle(ctx, temp, src, dir); err != nil {
+	saved := savedBundle{path: path}
+	if saved.bytes, saved.sha256, err = receiveBundle(ctx, temp, src); err != nil {
 		return savedBundle{}, err
 	}
 	saved.verification, saved.lifecycle, err = readBundle(ctx, temp, saved.bytes, decisionID, payloads)
@@ -127,10 +124,10 @@ func saveBundle(ctx context.Context, dir, decisionID string, payloads bool, src 
 	if err := temp.Close(); err != nil { // Windows renames no open file
 		return savedBundle{}, bundleWriteError("close", dir, err)
 	}
-	if err := placeBundle(ctx, root, tempName, name); err != nil {
+	if err := placeBundle(ctx, temp.Name(), path); err != nil {
 		return savedBundle{}, err
 	}
-	syncEvidenceDir(root)
+	syncEvidenceDir(dir)
 	return saved, nil
 }
 
@@ -162,19 +159,7 @@ func bundleName(decisionID string, payloads bool) (string, error) {
 	return name + "-evidence.zip", nil
 }
 
-// openEvidenceDir makes dir where it is missing and opens it. Nothing that is done in the returned root leaves the directory.
-func openEvidenceDir(dir string) (*os.Root, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, bundleDirError(err)
-	}
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, bundleDirError(err)
-	}
-	return root, nil
-}
-
-// bundleDirError tells that the directory cannot be made or opened; err names the path.
+// bundleDirError tells that the directory cannot be made; err names the path.
 func bundleDirError(err error) error {
 	if isNoRoom(err) {
 		return fmt.Errorf("%w: %w", errBundleNoRoom, err)
@@ -201,14 +186,13 @@ func bundleWriteError(operation, dir string, err error) error {
 }
 
 // checkBundleTarget refuses to replace anything but a regular file, and leaves it alone.
-func checkBundleTarget(root *os.Root, name string) error {
-	path := filepath.Join(root.Name(), name)
-	info, err := root.Lstat(name)
+func checkBundleTarget(path string) error {
+	info, err := os.Lstat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return bundleWriteError("look up "+name, root.Name(), err)
+		return bundleWriteError("look up "+filepath.Base(path), filepath.Dir(path), err)
 	case info.Mode()&fs.ModeSymlink != 0:
 		return fmt.Errorf("%w: %s is a symbolic link", errBundleTarget, path)
 	case info.IsDir():
@@ -235,36 +219,37 @@ func isTemporaryName(name string) bool {
 }
 
 // createTemporary makes a file that was not there; whatever has the name already, a link too, is an error.
-func createTemporary(root *os.Root, name string) (*os.File, error) {
-	file, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+func createTemporary(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) //nolint:gosec // in the operator's directory
 	if err != nil {
-		return nil, bundleWriteError("create a file", root.Name(), err)
+		return nil, bundleWriteError("create a file", filepath.Dir(path), err)
 	}
 	return file, nil
 }
 
 // removeOldTemporaries removes the temporary files that killed processes left behind. It takes regular files with exactly such
 // a name only, looks at a bounded number of names, and leaves for the next save what it cannot remove now.
-func removeOldTemporaries(root *os.Root, now time.Time) {
-	dir, err := root.Open(".")
+func removeOldTemporaries(path string, now time.Time) {
+	dir, err := os.Open(path) //nolint:gosec // the operator's directory
 	if err != nil {
 		return
 	}
-	defer func() { _ = dir.Close() }()
 	names, _ := dir.Readdirnames(bundleTempScan) // with an error too, the names that could be read
+	_ = dir.Close()
 	for _, name := range names {
 		if !isTemporaryName(name) {
 			continue
 		}
-		info, err := root.Lstat(name)
+		old := filepath.Join(path, name)
+		info, err := os.Lstat(old)
 		if err == nil && info.Mode().IsRegular() && now.Sub(info.ModTime()) > bundleTempAge {
-			_ = root.Remove(name)
+			_ = os.Remove(old)
 		}
 	}
 }
 
 // receiveBundle copies src into file and returns the length and the SHA-256 of what came.
-func receiveBundle(ctx context.Context, file io.Writer, src io.Reader, dir string) (int64, string, error) {
+func receiveBundle(ctx context.Context, file *os.File, src io.Reader) (int64, string, error) {
 	sum := sha256.New()
 	var size int64
 	buf := make([]byte, 64<<10)
@@ -274,7 +259,7 @@ func receiveBundle(ctx context.Context, file io.Writer, src io.Reader, dir strin
 		}
 		n, readErr := src.Read(buf)
 		if _, err := file.Write(buf[:n]); err != nil {
-			return 0, "", bundleWriteError("write", dir, err)
+			return 0, "", bundleWriteError("write", filepath.Dir(file.Name()), err)
 		}
 		sum.Write(buf[:n])
 		size += int64(n)
@@ -288,20 +273,20 @@ func receiveBundle(ctx context.Context, file io.Writer, src io.Reader, dir strin
 }
 
 // placeBundle gives the temporary file its name, unless something that is not a regular file has taken the name meanwhile.
-func placeBundle(ctx context.Context, root *os.Root, tempName, name string) error {
-	if err := checkBundleTarget(root, name); err != nil {
+func placeBundle(ctx context.Context, tempPath, path string) error {
+	if err := checkBundleTarget(path); err != nil {
 		return err
 	}
-	err := renamePatiently(ctx, func() error { return root.Rename(tempName, name) }, isHeldByOther)
+	err := renamePatiently(ctx, func() error { return os.Rename(tempPath, path) }, isHeldByOther)
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("name the evidence file: %w", ctx.Err())
 	case isHeldByOther(err):
-		return fmt.Errorf("%w: %s is read-only or held by another program: %w", errBundleTarget, filepath.Join(root.Name(), name), err)
+		return fmt.Errorf("%w: %s is read-only or held by another program", errBundleTarget, path)
 	}
-	return bundleWriteError("rename", root.Name(), err)
+	return bundleWriteError("rename", filepath.Dir(path), err)
 }
 
 // renamePatiently calls rename until it succeeds, fails for good, or ctx or the patience ends. It returns the last error.

@@ -19,8 +19,8 @@ func isHeldByOther(error) bool { return false }
 
 // syncEvidenceDir makes a rename last over a power cut. The file is whole either way, and some file systems cannot do it, so a
 // failure is none of the save.
-func syncEvidenceDir(root *os.Root) {
-	if dir, err := root.Open("."); err == nil {
+func syncEvidenceDir(path string) {
+	if dir, err := os.Open(path); err == nil { //nolint:gosec // the operator's directory
 		_ = dir.Sync()
 		_ = dir.Close()
 	}

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -96,3 +97,6 @@ func TestNoRoomIsToldApart(t *testing.T) {
 	require.ErrorIs(t, bundleWriteError("rename", "/d", link), errBundleDir)
 	require.EqualError(t, bundleWriteError("rename", "/d", link), "the evidence directory cannot be used: rename in /d: permission denied")
 }
+
+// largeEntry is not compressed, so that it makes a large ZIP.
+func largeEntry(size int) zipEntry { return zipEntry{"large", strings.Repeat("x", size)} }

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"errors"
-	"os"
 
 	"golang.org/x/sys/windows"
 )
@@ -21,4 +20,4 @@ func isHeldByOther(err error) bool {
 }
 
 // syncEvidenceDir does nothing: Windows has no such call for a directory.
-func syncEvidenceDir(*os.Root) {}
+func syncEvidenceDir(string) {}

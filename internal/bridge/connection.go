@@ -8,8 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"unicode/utf8"
 
@@ -153,21 +151,24 @@ func (t *transport) accept(line []byte) jsonrpc.Message {
 		return t.acceptNotification(&e)
 	}
 	key := requestKey(e.id)
-	if err := t.calls.add(key, pendingCall{id: e.id, method: e.name}); err != nil {
-		t.refuse(&e, &lineFault{jsonrpc.CodeInvalidRequest, err.Error()})
-		return nil
-	}
 	id, err := jsonrpc.MakeID(key)
 	if err != nil { // only for values that are neither string nor number
 		t.refuse(&e, &lineFault{jsonrpc.CodeInternalError, "internal error"})
 		return nil
 	}
 	request := &jsonrpc.Request{ID: id, Method: e.name, Params: e.params}
+	call := pendingCall{id: e.id, method: e.name}
+	if e.name == methodCallTool {
+		request.Params, call.token = e.callParams()
+	}
+	if fault := t.calls.add(key, call); fault != nil {
+		t.refuse(&e, fault)
+		return nil
+	}
 	if e.name == methodCallTool {
 		begun := make(chan struct{})
 		t.gate = begun
 		t.unstarted.Store(&unstartedCall{key: key, id: string(e.id), arguments: e.arguments.of(line), begun: begun})
-		request.Params = e.callParams()
 	}
 	return request
 }
@@ -187,26 +188,6 @@ func (t *transport) acceptNotification(e *envelope) jsonrpc.Message {
 		return nil
 	}
 	return &jsonrpc.Request{Method: e.name, Params: e.params}
-}
-
-// callParams returns the params of a tools/call for go-sdk: without the arguments, which reach the tool
-// past it (see [transport.startInOrder]), and with the progress token as a JSON string that holds the
-// token's own JSON text, because go-sdk would make a float64 of a number.
-func (e *envelope) callParams() []byte {
-	arguments, token := replacement{new: []byte("null")}, replacement{}
-	if e.arguments.end > 0 {
-		arguments.at = e.arguments.shifted(-e.paramsAt)
-	}
-	if meta := memberOf(e.params, "_meta"); meta.end > 0 {
-		if at := memberOf(meta.of(e.params), "progressToken"); isID(at.of(meta.of(e.params))) {
-			token.at = at.shifted(meta.start)
-			token.new = quoteJSON(string(token.at.of(e.params)))
-		}
-	}
-	if token.at.start < arguments.at.start {
-		return splice(e.params, token, arguments)
-	}
-	return splice(e.params, arguments, token)
 }
 
 // responseTo returns the client's answer to a question of ours, or failure in its place. The ids of our
@@ -251,10 +232,13 @@ func (t *transport) Write(_ context.Context, message jsonrpc.Message) error {
 	case *jsonrpc.Response:
 		t.writeResponse(message)
 	case *jsonrpc.Request:
-		if message.Method == methodProgress {
+		switch message.Method {
+		case methodProgress:
+			if t.calls.silenced(stringOf(memberOf(message.Params, "progressToken").of(message.Params))) {
+				return nil
+			}
 			message.Params = respelled(message.Params, "progressToken")
-		}
-		if message.Method == methodListening {
+		case methodListening:
 			message.Params = respelled(message.Params, "_meta", mcp.MetaKeySubscriptionID)
 		}
 		line, err := jsonrpc.EncodeMessage(message)
@@ -284,6 +268,9 @@ func (t *transport) writeResponse(response *jsonrpc.Response) {
 		if call.method == methodListen {
 			result = respelled(result, "_meta", mcp.MetaKeySubscriptionID)
 		}
+		if call.content != nil {
+			result = splice(result, replacement{memberOf(result, "content"), call.content})
+		}
 		t.out.add([]byte(`{"jsonrpc":"2.0","id":`), call.id, []byte(`,"result":`), result, []byte(`}`))
 	}
 	// In this order the id is free again before the host can know, and the drain never sees the call gone
@@ -294,161 +281,4 @@ func (t *transport) writeResponse(response *jsonrpc.Response) {
 		return
 	}
 	go t.out.flush() // go-sdk begins nothing else while initialize is being answered
-}
-
-// errorLine is the answer that refuses a request, in parts.
-func errorLine(id []byte, err *jsonrpc.Error) [][]byte {
-	tail := strconv.AppendInt([]byte(`,"error":{"code":`), err.Code, 10)
-	tail = append(append(tail, `,"message":`...), quoteJSON(err.Message)...)
-	if len(err.Data) > 0 {
-		tail = append(append(tail, `,"data":`...), err.Data...)
-	}
-	return [][]byte{[]byte(`{"jsonrpc":"2.0","id":`), id, append(tail, "}}"...)}
-}
-
-// wireError is err as the host sees it. go-sdk repeats the whole params in an error about their shape
-// (mcp/shared.go, unmarshalParams) and sends code 0 for every error without one.
-func wireError(method string, err error) *jsonrpc.Error {
-	wire := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: err.Error()}
-	if coded, ok := errors.AsType[*jsonrpc.Error](err); ok {
-		wire.Data = coded.Data
-		if coded.Code != 0 {
-			wire.Code = coded.Code
-		}
-	}
-	if strings.Contains(wire.Message, "unmarshaling ") {
-		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("invalid params: %s does not take params of this shape", method)}
-	}
-	wire.Message = clipped(wire.Message, errorLimit)
-	return wire
-}
-
-// respelled undoes what callParams and requestKey did for go-sdk: the JSON string at the path in object
-// is replaced by the JSON text that it holds.
-func respelled(object []byte, path ...string) []byte {
-	at := textSpan{start: 0, end: len(object)}
-	for _, name := range path {
-		inner := memberOf(at.of(object), name)
-		if inner.end == 0 {
-			return object
-		}
-		at = inner.shifted(at.start)
-	}
-	if spelling := stringOf(at.of(object)); isID([]byte(spelling)) {
-		return splice(object, replacement{at, []byte(spelling)})
-	}
-	return object
-}
-
-// unstartedCall is a tools/call that was handed over and whose handler has not begun.
-type unstartedCall struct {
-	key       string // as the request id of go-sdk
-	id        string // as the host spelled it
-	arguments []byte // as the host spelled them, nil where absent
-	begun     chan struct{}
-}
-
-// begun lets the next message through: the call that it waits for has begun.
-func (t *transport) begun() {
-	if call := t.unstarted.Swap(nil); call != nil {
-		close(call.begun)
-	}
-}
-
-// settled does the same if the call under key is that call: it is answered without having begun.
-func (t *transport) settled(key string) {
-	if call := t.unstarted.Load(); call != nil && call.key == key && t.unstarted.CompareAndSwap(call, nil) {
-		close(call.begun)
-	}
-}
-
-// inFlight knows the requests that were handed over and not answered.
-type inFlight struct {
-	mu     sync.Mutex
-	byKey  map[string]pendingCall
-	closed bool
-	empty  chan struct{} // closed when the last is answered; nil while nobody waits
-}
-
-type pendingCall struct {
-	id     []byte // as the host spelled it
-	method string
-	muted  bool // cancelled: must not be answered
-}
-
-var (
-	errDuplicateID = errors.New("invalid request: this id belongs to a request in flight")
-	errStopping    = errors.New("loopgrid-mcp is stopping: the request was not begun and nothing was recorded")
-)
-
-func (f *inFlight) add(key string, call pendingCall) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return errStopping
-	}
-	if _, twice := f.byKey[key]; twice {
-		return errDuplicateID
-	}
-	if f.byKey == nil {
-		f.byKey = make(map[string]pendingCall)
-	}
-	f.byKey[key] = call
-	return nil
-}
-
-func (f *inFlight) get(key string) (pendingCall, bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	call, ok := f.byKey[key]
-	return call, ok
-}
-
-func (f *inFlight) remove(key string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	delete(f.byKey, key)
-	if len(f.byKey) == 0 && f.empty != nil {
-		close(f.empty)
-		f.empty = nil
-	}
-}
-
-// mute notes that a request was cancelled and reports whether it is in flight and may be.
-func (f *inFlight) mute(key string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	call, ok := f.byKey[key]
-	if !ok || call.method == methodInitialize {
-		return false
-	}
-	call.muted = true
-	f.byKey[key] = call
-	return true
-}
-
-// close refuses all further requests.
-func (f *inFlight) close() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.closed = true
-}
-
-// answered returns a channel that is closed once nothing is in flight. The requests must be closed.
-func (f *inFlight) answered() <-chan struct{} {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.empty = make(chan struct{})
-	done := f.empty
-	if len(f.byKey) == 0 {
-		close(f.empty)
-		f.empty = nil
-	}
-	return done
-}
-
-func (f *inFlight) count() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.byKey)
 }

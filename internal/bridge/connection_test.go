@@ -248,11 +248,40 @@ func TestProgressTokensComeBackAsTheyWereSpelled(t *testing.T) {
 			fmt.Sprintf(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"message":"half","progress":1}}`, token),
 			wireText("1", "done"))
 	}
+	// MCP forbids any word about a cancelled call.
+	h.send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"_meta":{"progressToken":7},"arguments":true,"name":"progress"}}`,
+		`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+	h.expect(wirePing, wirePong)
 	for _, meta := range []string{`{}`, `{"progressToken":null}`} {
 		require.Equal(t, wireText("1", "no token"),
 			h.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"progress","arguments":{},"_meta":`+meta+`}}`))
 	}
 	require.NoError(t, h.end())
+}
+
+func TestResultsAreNotRespelled(t *testing.T) {
+	t.Parallel()
+	const structure = `{"html":"<&>\u2028\u003c", "n":[720.0,1E400, 9007199254740993],"dup":1,"dup":2}`
+	h := newInitializedWireHost(t)
+	h.expect(wireCall("1", "structure", string(quoteJSON(structure))),
+		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":`+string(quoteJSON("<&>\u2028"))+`},{"type":"text","text":"second"}],`+
+			`"structuredContent":`+structure+`,"isError":true}}`)
+	// A line has no line ends in it.
+	h.expect(wireCall("1", "structure", `"{\n\"a\":1}"`),
+		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"\u003c\u0026\u003e\u2028"},{"type":"text","text":"second"}],`+
+			`"structuredContent":{"a":1},"isError":true}}`)
+	require.NoError(t, h.end())
+
+	modern := newWireHost(t)
+	answer := modern.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"structure","arguments":"{}",` + wireModern + `}}`)
+	for _, part := range []string{
+		`"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"wire","version":"1"}}`, `"resultType":"complete"`,
+		`"content":[{"type":"text","text":"<&>` + "\u2028" + `"},{"type":"text","text":"second"}],"structuredContent":{}`, `"isError":true`,
+	} {
+		assert.Contains(t, answer, part)
+	}
+	assert.True(t, json.Valid([]byte(answer)))
+	require.NoError(t, modern.end())
 }
 
 func TestSubscriptionIDsComeBackAsTheyWereSpelled(t *testing.T) {
@@ -406,12 +435,12 @@ func TestCallsStartInTheOrderTheyCame(t *testing.T) {
 func TestCallsBeforeInitialize(t *testing.T) {
 	t.Parallel()
 	h := newWireHost(t)
-	require.Equal(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"method \"tools/call\" is invalid during session initialization"}}`,
-		h.ask(wireCall("1", "echo", "{}")))
+	h.expect(wireCall("1", "echo", "{}"),
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-32603,"message":"method \"tools/call\" is invalid during session initialization"}}`)
 	h.expect(wirePing, wirePong)
 	require.Contains(t, h.ask(wireInitialize), `"protocolVersion":"2025-11-25"`)
 	require.Equal(t, wireText("1", "{}"), h.ask(wireCall("1", "echo", "{}")))
-	require.Equal(t, `{"jsonrpc":"2.0","id":"init","error":{"code":-32603,"message":"duplicate \"initialize\" received"}}`, h.ask(wireInitialize))
+	h.expect(wireInitialize, `{"jsonrpc":"2.0","id":"init","error":{"code":-32603,"message":"duplicate \"initialize\" received"}}`)
 	require.NoError(t, h.end())
 }
 

@@ -119,7 +119,7 @@ func serve(ctx context.Context, s *mcp.Server, t *transport) error {
 				close(t.waitingC)
 			}
 		case <-bound.C:
-			t.log.Warn("leaving with requests unanswered", "requests", t.calls.count())
+			t.log.Warn("leaving before all is answered and read", "requests", t.calls.count())
 			return t.failure
 		}
 	}

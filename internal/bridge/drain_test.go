@@ -140,7 +140,7 @@ func TestTheDrainIsBounded(t *testing.T) {
 				assert.Equal(t, test.cancelled, time.Since(begin))
 				require.NoError(t, h.wait())
 				assert.Equal(t, test.bound, time.Since(begin))
-				assert.Contains(t, h.log.String(), "leaving with requests unanswered")
+				assert.Contains(t, h.log.String(), `"leaving before all is answered and read" requests=1`)
 				_ = h.in.Close()
 				require.NoError(t, h.out.Close())
 				time.Sleep(time.Hour) // all goroutines have ended when the call that hangs has
@@ -153,22 +153,54 @@ func TestNoRequestBeginsAfterStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := newInitializedWireHost(t)
-		question := h.ask(wireCall("1", "ask", "{}"))
-		require.Contains(t, question, "elicitation/create")
 		h.send(wireCall("2", "slow", `"1s"`), wireCall("3", "wait", `{}`))
 		synctest.Wait()
 		h.transport.stop()
-		require.Equal(t, `{"jsonrpc":"2.0","id":4,"error":{"code":-32600,"message":"loopgrid-mcp is stopping: the request was not begun and nothing was recorded"}}`,
-			h.ask(wireCall("4", "echo", "{}")))
+		h.expect(wireCall("4", "echo", `"4"`),
+			`{"jsonrpc":"2.0","id":4,"error":{"code":-32603,"message":"loopgrid-mcp is stopping: the request was not begun and nothing was recorded"}}`)
 		// What belongs to calls that have begun is still heard.
 		h.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
-		require.Equal(t, wireText("1", `accept reject with {}`), h.ask(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"action":"reject"}}}`))
+		synctest.Wait()
+		begin := time.Now()
 		require.Equal(t, wireText("2", "done"), h.next())
 		require.NoError(t, h.wait())
-		assert.NotContains(t, h.wire.starts, "4")
+		assert.Equal(t, time.Second, time.Since(begin))
+		assert.NotContains(t, h.wire.starts, `"4"`)
 		require.NoError(t, h.in.Close())
 		require.NoError(t, h.out.Close())
 	})
+}
+
+func TestAQuestionEndsWhenNobodyCanAnswerIt(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*wireHost){
+		"EOF":  func(h *wireHost) { _ = h.in.Close() },
+		"stop": func(h *wireHost) { h.transport.stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := newInitializedWireHost(t)
+				require.Contains(t, h.ask(wireCall("1", "ask", "{}")), "elicitation/create")
+				begin := time.Now()
+				end(h)
+				// go-sdk tells the client that the question is off, before or after.
+				want := wireFailure("1", "The question to the person ended without an answer. Nothing was recorded.")
+				for line := h.next(); line != want; line = h.next() {
+					assert.Contains(t, line, `"method":"notifications/cancelled"`)
+				}
+				go func() {
+					for line := range h.lines {
+						assert.Contains(t, line, `"method":"notifications/cancelled"`)
+					}
+				}()
+				require.NoError(t, h.wait())
+				assert.Zero(t, time.Since(begin))
+				_ = h.in.Close()
+				require.NoError(t, h.out.Close())
+			})
+		})
+	}
 }
 
 func TestTheContextOfServeStopsIt(t *testing.T) {

@@ -26,8 +26,13 @@ func getEvidence() *tool {
 			{name: "include_payloads", kind: boolean, fallback: "false", description: "Also disclose the clear payloads; the operator has to allow it."},
 		},
 		results: []result{
-			{"downloaded", "boolean", true}, {name: "decision_id", kind: "string"}, {name: "message", kind: "string"}, {name: "bundle", kind: "object"},
-			{name: "server_verification", kind: "object"}, {name: "lifecycle", kind: "object"}, {name: "note", kind: "string"},
+			{"downloaded", "boolean", true},
+			{name: "decision_id", kind: "string"},
+			{name: "message", kind: "string"},
+			{name: "bundle", kind: "object"},
+			{name: "server_verification", kind: "object"},
+			{name: "lifecycle", kind: "object"},
+			{name: "note", kind: "string"},
 		},
 		annotations: mcp.ToolAnnotations{ReadOnlyHint: false, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no},
 		scope:       config.EvidenceCalls,
@@ -47,13 +52,13 @@ func (c *call) getEvidence(ctx context.Context) *mcp.CallToolResult {
 	c.progress.step("LoopGrid is preparing the bundle")
 	body, err := c.client.Evidence(ctx, id, payloads)
 	if err != nil {
-		return c.downloadFailed(err)
+		return c.downloadFailed(err, "")
 	}
 	defer body.Close()
 	c.progress.step("downloading the bundle")
 	bundle, err := saveBundle(ctx, c.settings.EvidenceDir.Path, id, payloads, body)
 	if err != nil {
-		return c.downloadFailed(err)
+		return c.downloadFailed(err, "Nothing was kept; an older file of the same name is as it was.")
 	}
 	verification, note := bundle.verification, "server_verification is LoopGrid's own check at the time of the export. For a check that does not rely on the service, run loopgrid-verify on the file."
 	if verification == nil {
@@ -74,11 +79,27 @@ func (c *call) verifyAgain(ctx context.Context, id, note string) (jsontext.Value
 	return v.Raw, note
 }
 
-func (c *call) downloadFailed(err error) *mcp.CallToolResult {
-	if errors.Is(err, loopgrid.ErrTooLarge) {
-		c.outcome = "failed"
-		return failed("The evidence was not downloaded: "+sentence(err), "The operator can raise LOOPGRID_MAX_EVIDENCE_BYTES, now "+strconv.FormatInt(c.settings.MaxEvidenceBytes, 10)+".")
+func (c *call) downloadFailed(err error, kept string) *mcp.CallToolResult {
+	c.outcome = "failed"
+	return failed("The evidence was not downloaded: "+sentence(err), c.mendDownload(err), kept)
+}
+
+// mendDownload is [call.mendable] for what can go wrong with a file.
+func (c *call) mendDownload(err error) string {
+	switch {
+	case errors.Is(err, loopgrid.ErrTooLarge):
+		return "The operator can raise LOOPGRID_MAX_EVIDENCE_BYTES, now " + strconv.FormatInt(c.settings.MaxEvidenceBytes, 10) + "."
+	case errors.Is(err, errBundleDir):
+		return "The operator has to make the directory usable, or set LOOPGRID_EVIDENCE_DIR to one that this program may write to."
+	case errors.Is(err, errBundleNoRoom):
+		return "The operator has to make room, or set LOOPGRID_EVIDENCE_DIR to another disk."
+	case errors.Is(err, errBundleTarget):
+		return "The operator should look at that file: something else stands in its place, or another program holds it open."
+	case errors.Is(err, errBundleNotWhole):
+		return "Call again; if it happens again, the operator should look at what stands between this program and LoopGrid."
+	case errors.Is(err, errBundleOtherDecision), errors.Is(err, errBundleDisclosure):
+		return "This is not what was asked of LoopGrid: the operator should check the service at LOOPGRID_BASE_URL."
+	default:
+		return c.mendable(err)
 	}
-	res := c.readFailed("The evidence was not downloaded", err)
-	return res
 }

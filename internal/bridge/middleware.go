@@ -38,14 +38,19 @@ func (t *transport) startInOrder(arrive func(context.Context, *mcp.CallToolReque
 			if !ok {
 				return next(ctx, method, req)
 			}
-			if unstarted := t.unstarted.Load(); unstarted != nil { // at most one is, so it is this one
-				call.Params.Arguments = unstarted.arguments
-				ctx = context.WithValue(ctx, wireIDKey{}, unstarted.id)
+			unstarted := t.unstarted.Load() // at most one is, so it is this one
+			if unstarted == nil {           // it came over another transport
+				unstarted = &unstartedCall{arguments: call.Params.Arguments}
 			}
-			ctx, leave := arrive(ctx, call)
+			call.Params.Arguments = unstarted.arguments
+			ctx, leave := arrive(context.WithValue(ctx, wireIDKey{}, unstarted.id), call)
 			defer leave()
 			t.begun()
-			return next(ctx, method, req)
+			result, err := next(ctx, method, req)
+			if answer, ok := result.(*mcp.CallToolResult); ok && answer != nil && err == nil {
+				return t.keepContent(unstarted.key, answer), nil
+			}
+			return result, err
 		}
 	}
 }
@@ -197,16 +202,23 @@ func questionFault(err error) string {
 	}
 }
 
-// pinVersion returns the middleware that works round a fault of go-sdk (its issue 1258): the session keeps
-// the version that the client asked for in initialize, not the agreed one, so that a client that asks for
-// an unknown or newer one and is told 2025-11-25 is later treated as one of 2026-07-28.
+// pinVersion returns the middleware that keeps the version of a session as it was agreed. go-sdk keeps the
+// one that the client asked for in initialize (its issue 1258), so that a client that asks for an unknown or
+// newer one and is told 2025-11-25 is later treated as one of 2026-07-28. It also lets server/discover turn
+// a session that was initialized into one of 2026-07-28, which then is asked nothing any more.
 func pinVersion() mcp.Middleware {
 	legacy := slices.DeleteFunc(mcp.SupportedProtocolVersions(), func(v string) bool { return v >= statelessVersion })
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if first, ok := req.(*mcp.ServerRequest[*mcp.InitializeParams]); ok && first.Params != nil &&
-				!slices.Contains(legacy, first.Params.ProtocolVersion) {
-				first.Params.ProtocolVersion = legacy[0]
+			switch req := req.(type) {
+			case *mcp.ServerRequest[*mcp.InitializeParams]:
+				if req.Params != nil && !slices.Contains(legacy, req.Params.ProtocolVersion) {
+					req.Params.ProtocolVersion = legacy[0]
+				}
+			case *mcp.ServerRequest[*mcp.DiscoverParams]:
+				if agreed := req.Session.InitializeParams(); agreed != nil && slices.Contains(legacy, agreed.ProtocolVersion) {
+					return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found"}
+				}
 			}
 			return next(ctx, method, req)
 		}

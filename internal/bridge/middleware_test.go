@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -182,14 +183,39 @@ func TestTheVersionWithoutInitialize(t *testing.T) {
 	require.NoError(t, h.end())
 }
 
+func TestDiscoverDoesNotChangeAnAgreedVersion(t *testing.T) {
+	t.Parallel()
+	h := newInitializedWireHost(t)
+	h.expect(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+wireModern+`}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not found: \"server/discover\""}}`)
+	require.Contains(t, h.ask(wireCall("2", "ask", "{}")), `"method":"elicitation/create"`)
+	h.expect(`{"jsonrpc":"2.0","id":1,"result":{"action":"decline"}}`, wireText("2", "decline <nil> with {}"))
+	require.NoError(t, h.end())
+}
+
 func TestTheStructureOfAResultIsChecked(t *testing.T) {
 	t.Parallel()
 	h := newInitializedWireHost(t)
-	require.Equal(t, `{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"a":720.0,"a":1E400}}}`,
-		h.ask(wireCall("1", "malformed", `"{\"a\":720.0,\"a\":1E400}"`)))
+	h.expect(wireCall("1", "malformed", `"{\"a\":720.0,\"a\":1E400}"`),
+		`{"jsonrpc":"2.0","id":1,"result":{"content":[],"structuredContent":{"a":720.0,"a":1E400}}}`)
 	require.NoError(t, h.end())
 	assert.True(t, isValidStructure(map[string]any{"a": 1}))
 	assert.False(t, isValidStructure(make(chan int)))
 	assert.False(t, isValidStructure(json.RawMessage("{\"a\":\"\xff\"}")), "go-sdk would send the bytes as they are")
 	assert.False(t, isValidStructure(jsontext.Value("{")))
+}
+
+func TestTheMiddlewareServesOtherTransportsToo(t *testing.T) {
+	t.Parallel()
+	unused := newTransport(strings.NewReader(""), io.Discard, slog.New(slog.DiscardHandler))
+	s := newWireServer(unused, slog.New(slog.DiscardHandler))
+	here, there := mcp.NewInMemoryTransports()
+	_, err := s.Connect(t.Context(), here, nil)
+	require.NoError(t, err)
+	client, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, nil).Connect(t.Context(), there, nil)
+	require.NoError(t, err)
+	result, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: json.RawMessage(`{"a":720.0}`)})
+	require.NoError(t, err)
+	assert.Equal(t, []mcp.Content{&mcp.TextContent{Text: `{"a":720.0}`}}, result.Content)
+	require.NoError(t, client.Close())
 }

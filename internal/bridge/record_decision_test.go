@@ -200,7 +200,7 @@ func TestReplayFindsWhatOthersRecorded(t *testing.T) {
 		res, err := s.sandbox.RoundTrip(req)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, res.StatusCode)
-		res.Body.Close()
+		require.NoError(t, res.Body.Close())
 	}
 	append0(`{"event_type":"model_completed","actor_type":"agent","actor_id":"a","payload":{"text":"other"}}`)
 	append0(`{"event_type":"model_completed","actor_type":"agent","actor_id":"a","payload":{"n":1e2}}`)

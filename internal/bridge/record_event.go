@@ -26,10 +26,7 @@ func (c *call) key() (string, bool) {
 func (c *call) begin(ctx context.Context, key string) error {
 	c.steps.key = key
 	c.progress.step("waiting for other writes to this workspace")
-	if err := c.write.Begin(ctx); err != nil {
-		return fmt.Errorf("begin to write: %w", err)
-	}
-	return nil
+	return c.write.Begin(ctx)
 }
 
 // recordEvent appends one event to a decision and returns what is to be said of it. what names the event in messages, fields

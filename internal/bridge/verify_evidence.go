@@ -24,8 +24,11 @@ func verifyEvidence() *tool {
 			"valid:false means that evidence was altered. It changes nothing, and takes longer the larger the ledger is.",
 		parameters: []parameter{decisionID()},
 		results: []result{
-			{"decision_id", "string", true}, {"verification", "object", true}, {"offline_verifier_used", "boolean", true},
-			{"note", "string", true}, {name: "failures_omitted", kind: "integer"},
+			{"decision_id", "string", true},
+			{"verification", "object", true},
+			{"offline_verifier_used", "boolean", true},
+			{"note", "string", true},
+			{name: "failures_omitted", kind: "integer"},
 		},
 		annotations: reading(),
 		effect:      "reads",

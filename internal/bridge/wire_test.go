@@ -197,7 +197,12 @@ func newWireServer(t *transport, logger *slog.Logger) *wireServer {
 			defer s.mu.Unlock()
 			s.starts = append(s.starts, string(req.Params.Arguments))
 			ctx = context.WithValue(ctx, callKey{}, &call{requestID: "request-1"})
+			cancel := func() {}
+			if req.Params.Name == "ask" {
+				ctx, cancel = untilEnded(ctx, t)
+			}
 			return context.WithValue(ctx, wireCallKey{}, req.Params.Name), func() {
+				cancel()
 				s.mu.Lock()
 				defer s.mu.Unlock()
 				s.left++
@@ -249,10 +254,20 @@ func newWireServer(t *transport, logger *slog.Logger) *wireServer {
 	add("malformed", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{StructuredContent: json.RawMessage(stringOf(req.Params.Arguments))}, nil
 	})
+	add("structure", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		return &mcp.CallToolResult{
+			IsError:           true,
+			Content:           []mcp.Content{&mcp.TextContent{Text: "<&>\u2028"}, &mcp.TextContent{Text: "second"}},
+			StructuredContent: json.RawMessage(stringOf(req.Params.Arguments)),
+		}, nil
+	})
 	add("progress", func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		token := req.Params.GetProgressToken()
 		if token == nil {
 			return wireResult("no token"), nil
+		}
+		if string(req.Params.Arguments) == "true" {
+			<-ctx.Done()
 		}
 		err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: 1, Message: "half"})
 		return wireResult("done"), err
@@ -272,6 +287,19 @@ func newWireServer(t *transport, logger *slog.Logger) *wireServer {
 		return wireResult(fmt.Sprintf("%s %v with %s", answer.Action, answer.Content["action"], req.Params.Arguments)), nil
 	})
 	return s
+}
+
+// untilEnded is the context of a call that asks a person.
+func untilEnded(ctx context.Context, t *transport) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-t.ended():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
 }
 
 func wireResult(text string) *mcp.CallToolResult {

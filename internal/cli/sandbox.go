@@ -63,7 +63,7 @@ func runSandbox(ctx context.Context, p Process, args []string) int {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), sandboxStops)
 		defer cancel()
 		if server.Shutdown(ending) != nil {
-			server.Close()
+			_ = server.Close() // what is still in progress is cut off
 		}
 	}()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -11,7 +11,7 @@ import (
 )
 
 // ErrTooLarge means that an evidence bundle is larger than the client's MaxEvidenceBytes.
-var ErrTooLarge = errors.New("the evidence bundle is larger than allowed") //nolint:gochecknoglobals // a sentinel
+var ErrTooLarge = errors.New("the evidence bundle is larger than allowed")
 
 // Evidence opens the evidence bundle of a decision: GET /api/v1/decisions/{id}/evidence, scope read. With payloads false the
 // service leaves the clear payloads out; what to do is always said, since the service's own default is to disclose them. The
@@ -41,7 +41,7 @@ func (c *Client) Evidence(ctx context.Context, decisionID string, payloads bool)
 		return nil, stalled(ctx, r, cause(err))
 	}
 	if res.ContentLength > c.o.MaxEvidenceBytes {
-		res.Body.Close()
+		_ = res.Body.Close()
 		cancel(nil)
 		return nil, ErrTooLarge
 	}
@@ -49,7 +49,7 @@ func (c *Client) Evidence(ctx context.Context, decisionID string, payloads bool)
 }
 
 // errStalled is the cause of a context that ended because the service sent nothing for as long as the time-out.
-var errStalled = errors.New("the service sent nothing for too long") //nolint:gochecknoglobals // a sentinel
+var errStalled = errors.New("the service sent nothing for too long")
 
 // stalled turns the error of a request that errStalled cancelled into a time-out.
 func stalled(ctx context.Context, r *request, err error) error {

@@ -81,15 +81,18 @@ func New(o Options) *Client {
 }
 
 // NewTransport returns the HTTP transport that suits LoopGrid: it keeps connections for less time than the service does (5 s), so
-// that no request is lost on a connection that is being closed, never decompresses, and uses HTTP_PROXY except for loopback.
+// that no request is lost on a connection that is being closed, never decompresses, and uses HTTP_PROXY except for loopback. It
+// speaks HTTP/1.1 alone: HTTP/2 would repeat a write by itself when a connection ends.
 func NewTransport() *http.Transport {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		MaxIdleConns:        64,
 		MaxIdleConnsPerHost: 64,
 		IdleConnTimeout:     idleConnection,
 		DisableCompression:  true, // evidence is hashed as it is sent
-		ForceAttemptHTTP2:   true,
+		Protocols:           &protocols,
 	}
 }
 
@@ -174,7 +177,7 @@ func (c *Client) roundTrip(ctx context.Context, r *request) (*http.Response, err
 		return nil, c.apiError(r, res)
 	}
 	if encoding := res.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		res.Body.Close()
+		_ = res.Body.Close()
 		return nil, &AnswerError{Method: r.method, Route: r.route, Reason: "the answer is compressed although that was not asked for"}
 	}
 	return res, nil
@@ -303,4 +306,4 @@ func IsDecisionID(id string) bool {
 	return true
 }
 
-var errBadDecisionID = errors.New("not a decision id: 1 to 128 letters, digits, - and _") //nolint:gochecknoglobals // a sentinel
+var errBadDecisionID = errors.New("not a decision id: 1 to 128 letters, digits, - and _")

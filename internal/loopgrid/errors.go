@@ -150,8 +150,7 @@ func (e *WriteError) Unwrap() error { return e.Err }
 
 // OutcomeOf returns what an error of a [Write] means. Any other error counts as not recorded: nothing was sent.
 func OutcomeOf(err error) Outcome {
-	var w *WriteError
-	if errors.As(err, &w) {
+	if w, ok := errors.AsType[*WriteError](err); ok {
 		return w.Outcome
 	}
 	return NotRecorded
@@ -285,6 +284,7 @@ func (c *Client) errorDetail(body []byte) (code, detail string) {
 			}
 		case '[':
 			detail = c.validationDetail(value)
+		default:
 		}
 	}
 	return code, detail

@@ -422,10 +422,20 @@ type lockError struct {
 
 // Error names the wait and, where the ledger is unsettled, the seconds after which it makes sense to call again.
 func (e *lockError) Error() string {
-	if s := e.callAgainIn(); s > 0 {
-		return fmt.Sprintf("wait for the write lock: %v (call again in %d s): %v", e.wait, s, e.cause)
+	what := "cancelled before anything was sent"
+	switch {
+	case errors.Is(e.cause, context.DeadlineExceeded):
+		what = "nothing was sent in time"
+	case !errors.Is(e.cause, context.Canceled):
+		what += fmt.Sprintf(" (%v)", e.cause)
 	}
-	return fmt.Sprintf("wait for the write lock: %v: %v", e.wait, e.cause)
+	if e.wait != waitNone {
+		what += ": " + e.wait.String()
+	}
+	if s := e.callAgainIn(); s > 0 {
+		what += fmt.Sprintf("; call again in %d s", s)
+	}
+	return what
 }
 
 // Unwrap returns the cause of the context's end.

@@ -121,6 +121,7 @@ func TestLockName(t *testing.T) {
 			{"https://ledger.example", "https://ledger.example:443", "https://LEDGER.example.", "HTTPS://ledger.example.:443/"},
 			{"https://ledger.example/lg", "https://ledger.example/lg/", "https://ledger.example:443/l%67"},
 			{"http://[2001:db8::1]", "http://[2001:DB8:0::1]:80"},
+			{"http://10.0.0.1", "http://[::ffff:10.0.0.1]"},
 		} {
 			for _, base := range group[1:] {
 				assert.Equal(t, name(group[0], "w"), name(base, "w"), "%s and %s", group[0], base)
@@ -340,7 +341,7 @@ func TestTicketLockStopsWithItsContext(t *testing.T) {
 	}{
 		"in the queue": {
 			func(t *testing.T, l *writeLock) { t.Helper(); locked(t, l) },
-			waitQueue, "wait for the write lock: earlier writes of this process are not finished: context deadline exceeded",
+			waitQueue, "nothing was sent in time: earlier writes of this process are not finished",
 		},
 		"in the queue of an unsettled ledger": {
 			func(t *testing.T, l *writeLock) {
@@ -349,7 +350,7 @@ func TestTicketLockStopsWithItsContext(t *testing.T) {
 				require.NoError(t, holder.posting())
 				holder.gaveUp()
 			},
-			waitQueue, "wait for the write lock: earlier writes of this process are not finished (call again in 4 s): context deadline exceeded",
+			waitQueue, "nothing was sent in time: earlier writes of this process are not finished; call again in 4 s",
 		},
 		"unsettled": {
 			func(t *testing.T, l *writeLock) {
@@ -359,7 +360,7 @@ func TestTicketLockStopsWithItsContext(t *testing.T) {
 				holder.gaveUp()
 				holder.leave()
 			},
-			waitSettled, "wait for the write lock: a write that got no answer may still be running in LoopGrid (call again in 4 s): context deadline exceeded",
+			waitSettled, "nothing was sent in time: a write that got no answer may still be running in LoopGrid; call again in 4 s",
 		},
 	}
 	for name, test := range tests {
@@ -386,7 +387,7 @@ func TestTicketLockStopsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("the server ends"))
 		ticket := l.enter()
-		require.EqualError(t, ticket.lock(ctx), "wait for the write lock: not begun: the server ends")
+		require.EqualError(t, ticket.lock(ctx), "cancelled before anything was sent (the server ends)")
 		require.NoError(t, ticket.lock(t.Context()), "the ticket keeps its place")
 	})
 }
@@ -399,20 +400,20 @@ func TestTicketLockGivesUpWaitingForAnotherProcess(t *testing.T) {
 
 	ticket := l.enter()
 	err := ticket.lock(within(t, 20*time.Millisecond))
-	require.EqualError(t, err, "wait for the write lock: another process is writing to this workspace: context deadline exceeded")
+	require.EqualError(t, err, "nothing was sent in time: another process is writing to this workspace")
 	ticket.leave()
-	abandoned := l.file.wait
-	require.NotNil(t, abandoned, "nothing interrupts a wait for a file lock")
+	abandoned := l.file.waiting()
+	require.Empty(t, abandoned, "nothing interrupts a wait for a file lock")
 
 	// Further calls take the same wait over: no thread and no descriptor more.
 	for range 3 {
 		requireShut(t, l, waitFile)
-		require.Same(t, abandoned, l.file.wait)
+		require.Equal(t, abandoned, l.file.waiting())
 	}
 
 	// Nobody wants it any more when the lock comes: it must not stay locked.
 	holder.leave()
-	<-abandoned.done
+	<-abandoned
 	locked(t, third).leave()
 
 	// Somebody wants it again.
@@ -550,7 +551,7 @@ func TestLockFileShowsThePostInFlight(t *testing.T) {
 	path := filepath.Join(dir, "ledger.lock")
 	synctest.Test(t, func(t *testing.T) {
 		content := func() string {
-			data, err := os.ReadFile(path) //nolint:gosec // A path of this test.
+			data, err := os.ReadFile(path)
 			require.NoError(t, err)
 			return string(data)
 		}
@@ -690,6 +691,51 @@ func TestWriteLockComesBackWithItsFolder(t *testing.T) {
 	holder.leave()
 }
 
+// A lock that was waited for and not got, or got too late, is not kept from other processes.
+func TestTicketLockLetsGoOfTheFile(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]func(t *testing.T, ticket *ticket){
+		"context ends": func(t *testing.T, ticket *ticket) {
+			t.Helper()
+			require.ErrorIs(t, ticket.lock(within(t, time.Second)), context.DeadlineExceeded)
+		},
+		"left while waiting": func(t *testing.T, ticket *ticket) {
+			t.Helper()
+			got := make(chan error, 1)
+			go func() { got <- ticket.lock(t.Context()) }()
+			synctest.Wait()
+			ticket.leave()
+			require.ErrorIs(t, <-got, errLeft)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := lockFolder(t)
+			synctest.Test(t, func(t *testing.T) {
+				l := fileWriteLock(t, dir)
+				first := locked(t, l)
+				first.gaveUp()
+				first.leave()
+				ticket := l.enter()
+				stop(t, ticket)
+				requireShut(t, fileWriteLock(t, dir), waitSettled) // And not waitFile.
+			})
+		})
+	}
+}
+
+// The warning comes between the waits: that is where leave arrives here, so late that no wait sees it.
+func TestTicketLeftAtTheLastMoment(t *testing.T) {
+	t.Parallel()
+	var ticket *ticket
+	l := newWriteLock(lockOptions{dir: filepath.Join(t.TempDir(), "no", "parent"), name: "ledger", warn: func(string) { ticket.leave() }})
+	closeAtEnd(t, l)
+	ticket = l.enter()
+	require.ErrorIs(t, ticket.lock(t.Context()), errLeft)
+	require.ErrorIs(t, ticket.posting(), errNotLocked)
+	locked(t, l).leave()
+}
+
 // A full or failing disk under the lock file is no reason to refuse evidence.
 func TestLockFileThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
@@ -698,32 +744,38 @@ func TestLockFileThatCannotBeWritten(t *testing.T) {
 	l := newWriteLock(lockOptions{dir: dir, name: "ledger", warn: func(msg string) { warnings = append(warnings, msg) }})
 	closeAtEnd(t, l)
 	ticket := locked(t, l)
-	written := l.file.ledger.File
-	readOnly, err := os.Open(l.file.ledger.path)
-	require.NoError(t, err)
-	defer readOnly.Close() //nolint:errcheck // Only read.
-	l.file.ledger.File = readOnly
 	require.NoError(t, ticket.posting())
 	ticket.gaveUp()
-	l.file.ledger.File = written
+	written := l.file.ledger().File
+	readOnly, err := os.Open(l.file.ledger().path)
+	require.NoError(t, err)
+	defer readOnly.Close() //nolint:errcheck // Only read.
+	l.file.ledger().File = readOnly
+	require.NoError(t, ticket.posting())
+	ticket.gaveUp()
+	l.file.ledger().File = written
 	require.Len(t, warnings, 1)
 	require.Contains(t, warnings[0], "write lock: unanswered writes are not shown to other processes: write the lock file: ")
-	require.Positive(t, ticket.unsettledFor(), "this process still knows")
 	requireShut(t, fileWriteLock(t, dir), waitFile)
 	ticket.leave()
+
+	// This process still knows, and does not believe the older time in the file.
+	given := l.lastGivenUp()
+	requireShut(t, l, waitSettled)
+	require.Equal(t, given, l.lastGivenUp())
 }
 
 func TestLockFileThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	l := fileWriteLock(t, lockFolder(t))
 	ticket := locked(t, l)
-	written := l.file.ledger.File
-	writeOnly, err := os.OpenFile(l.file.ledger.path, os.O_WRONLY, 0)
+	written := l.file.ledger().File
+	writeOnly, err := os.OpenFile(l.file.ledger().path, os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer writeOnly.Close() //nolint:errcheck // Not written.
-	l.file.ledger.File = writeOnly
+	l.file.ledger().File = writeOnly
 	_, err = l.file.read()
-	l.file.ledger.File = written
+	l.file.ledger().File = written
 	require.ErrorContains(t, err, "read the lock file: ")
 	require.NotErrorIs(t, err, errNoTime)
 	require.NotErrorIs(t, err, io.EOF)

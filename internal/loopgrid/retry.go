@@ -44,8 +44,7 @@ func (a *attempts) add(began time.Time, f failure, err error) {
 		a.worst = max(a.worst, f)
 	}
 	a.wait = 0
-	var api *APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[*APIError](err); ok {
 		a.wait = api.RetryAfter
 	}
 }

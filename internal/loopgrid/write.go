@@ -47,7 +47,7 @@ func (w *Write) Sent() bool { return w.sent }
 func (w *Write) UnsettledFor() time.Duration { return w.ticket.unsettledFor() }
 
 // ErrNoTimeLeft is the cause of a [*WriteError] for a request that was not begun because the call's time was nearly over.
-var ErrNoTimeLeft = errors.New("not sent: the time for this call was nearly over") //nolint:gochecknoglobals // a sentinel
+var ErrNoTimeLeft = errors.New("not sent: the time for this call was nearly over")
 
 // send sends one request of the call. The error is a [*WriteError].
 func (w *Write) send(ctx context.Context, r *request) (answer, error) {
@@ -78,8 +78,7 @@ func (w *Write) send(ctx context.Context, r *request) (answer, error) {
 
 // cause takes the [*WriteError] off an error of a request that appends nothing.
 func cause(err error) error {
-	var w *WriteError
-	if errors.As(err, &w) {
+	if w, ok := errors.AsType[*WriteError](err); ok {
 		return w.Err
 	}
 	return err

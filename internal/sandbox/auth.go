@@ -29,7 +29,7 @@ type apiKey struct {
 }
 
 // newKey makes a key; days is its life, 0 for no end. The caller holds mu.
-func (s *Server) newKey(workspace, _ string, scopes []string, days int) *apiKey {
+func (s *Server) newKey(workspace string, scopes []string, days int) *apiKey {
 	if len(scopes) == 0 {
 		scopes = []string{scopeIngest, scopeRead}
 	}
@@ -75,16 +75,12 @@ func (s *Server) createKey(r *request) (*answer, error) {
 	if err := s.authorize(r, workspace, scopeAdmin); err != nil {
 		return nil, err
 	}
-	var scopes []string
-	for _, scope := range r.form.values["scopes"].([]any) {
-		scopes = append(scopes, scope.(string))
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.charge(0) {
 		return nil, errFull()
 	}
-	key := s.newKey(workspace, r.form.str("name"), scopes, r.form.num("expires_in_days"))
+	key := s.newKey(workspace, r.form.list("scopes"), r.form.num("expires_in_days"))
 	return answerJSON(evidence.Object(
 		kv("key_id", quoted(key.id)),
 		kv("name", quoted(r.form.str("name"))),

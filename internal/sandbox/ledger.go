@@ -218,7 +218,7 @@ func columnText(id any) (kept string, ok bool) {
 // ledger returns the events of a workspace; "" stands for all of them. The caller holds mu; the slice may be read afterwards.
 func (s *Server) ledger(workspace string) []*event {
 	if ws := s.workspaces[workspace]; ws != nil {
-		return ws.events[:len(ws.events):len(ws.events)]
+		return slices.Clip(ws.events)
 	}
 	var all []*event
 	if workspace == "" {

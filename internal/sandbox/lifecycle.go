@@ -260,8 +260,10 @@ func (s *story) item() (item jsontext.Value, open []jsontext.Value, err error) {
 // coverage tells which parts of the evidence are there. It is called after lifecycle, which fails where this would.
 func (s *story) coverage(valid bool) jsontext.Value {
 	const present, pending, missing, notApplicable = "present", "pending", "missing", "not_applicable"
-	status := func(there, due bool) string {
+	status := func(there, due, applies bool) string {
 		switch {
+		case !applies:
+			return notApplicable
 		case there:
 			return present
 		case due:
@@ -282,26 +284,16 @@ func (s *story) coverage(valid bool) jsontext.Value {
 	approved, rejected := s.reviewed() == humanApproved, s.reviewed() == humanRejected
 
 	checks := []struct{ id, label, status string }{
-		{"agent_identity", "Agent identity", status(truthy(agent.get("id")) || hidden, false)},
-		{"authority", "Delegated authority", status(truthy(s.captured("authority")) || hidden, false)},
-		{"model", "Model provenance", status(truthy(model.get("name")) || hidden, false)},
-		{"context", "Prompt / context version", status(truthy(s.captured("context")) || hidden, false)},
-		{"policy", "Policy provenance", status(truthy(policy.get("version")) || truthy(policy.get("policy_id")) || hidden, false)},
-		{"human_oversight", "Human oversight", status(approval, awaiting)},
-		{"action", "Action evidence", status(tool || hidden, awaiting || approved && !tool)},
-		{"outcome", "Observed outcome", status(outcome || hidden, awaiting || approved && !outcome)},
-		{"cryptographic_proof", "Cryptographic proof", status(valid, false)},
+		{"agent_identity", "Agent identity", status(truthy(agent.get("id")) || hidden, false, true)},
+		{"authority", "Delegated authority", status(truthy(s.captured("authority")) || hidden, false, true)},
+		{"model", "Model provenance", status(truthy(model.get("name")) || hidden, false, true)},
+		{"context", "Prompt / context version", status(truthy(s.captured("context")) || hidden, false, true)},
+		{"policy", "Policy provenance", status(truthy(policy.get("version")) || truthy(policy.get("policy_id")) || hidden, false, true)},
+		{"human_oversight", "Human oversight", status(approval, awaiting, required)},
+		{"action", "Action evidence", status(tool || hidden, awaiting || approved && !tool, !forbidden && !rejected)},
+		{"outcome", "Observed outcome", status(outcome || hidden, awaiting || approved && !outcome, !rejected)},
+		{"cryptographic_proof", "Cryptographic proof", status(valid, false, true)},
 	}
-	if !required {
-		checks[5].status = notApplicable
-	}
-	if forbidden || rejected {
-		checks[6].status = notApplicable
-	}
-	if rejected {
-		checks[7].status = notApplicable
-	}
-
 	count := map[string]int{}
 	var rows []jsontext.Value
 	for _, check := range checks {

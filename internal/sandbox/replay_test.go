@@ -3,6 +3,7 @@ package sandbox_test
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"crypto/x509"
 	"encoding/base64"
@@ -59,11 +60,11 @@ func leftOut() map[string]string {
 		"id_odd_percent":          escape,
 		"id_odd_percent_verify":   escape,
 	}
-	for _, name := range strings.Fields(`create_db_broken create_db_locked create_db_write_locked get_db_broken get_db_write_locked health_db_broken
+	for name := range strings.FieldsSeq(`create_db_broken create_db_locked create_db_write_locked get_db_broken get_db_write_locked health_db_broken
 		ready_503_db_broken ready_db_locked ready_db_write_locked verify_db_write_locked`) {
 		left[name] = database
 	}
-	for _, name := range strings.Fields(`agent_id_dict agent_id_float agent_id_float_verify agent_id_int agent_id_int_verify agent_id_long_128
+	for name := range strings.FieldsSeq(`agent_id_dict agent_id_float agent_id_float_verify agent_id_int agent_id_int_verify agent_id_long_128
 		agent_id_long_128_verify agent_id_long_129 agent_id_nul agent_id_null agent_id_null_verify agent_id_true agent_id_true_verify create
 		evaluate_policy_nul evaluate_ws_nul event_actor_id_129 evidence get_decision id_badutf8 id_long id_nul idempotency_empty_1
 		idempotency_empty_2 nul_decision_type nul_in_idempotency_key nul_in_input_full nul_in_input_redacted policy_event ready
@@ -106,7 +107,8 @@ func TestReplay(t *testing.T) {
 			s := newSession(options[name])
 			sessions[name](s)
 			for _, x := range exchanges {
-				t.Run(x.Name, func(t *testing.T) { s.replay(t, x) }) //nolint:paralleltest // Each builds on those before.
+				// Each builds on those before.
+				t.Run(x.Name, func(t *testing.T) { s.replay(t, x) })
 			}
 			if name != "tamper" {
 				s.recompute(t)
@@ -155,7 +157,7 @@ func newSession(o sandbox.Options) *session {
 
 // send sends a request to the sandbox.
 func (s *session) send(method, path string, headers map[string]string, body io.Reader) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(method, path, body)
+	r := httptest.NewRequestWithContext(context.Background(), method, path, body)
 	r.Host = "127.0.0.1:8791"
 	for name, value := range headers {
 		r.Header[name] = []string{value}
@@ -339,7 +341,7 @@ func (s *session) replay(t *testing.T, x exchange) {
 		headers["X-Loopgrid-Key"] = s.keys[x.Credential]
 	}
 	body, chunked := s.request(x)
-	r := httptest.NewRequest(x.Method, s.translate(x.Path), body)
+	r := httptest.NewRequestWithContext(t.Context(), x.Method, s.translate(x.Path), body)
 	if chunked {
 		r.ContentLength = -1
 	}

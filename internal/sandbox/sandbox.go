@@ -10,6 +10,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
@@ -63,6 +64,9 @@ type Limits struct {
 	// MemoryBytes is how much evidence and set-up the sandbox keeps before writes are answered with 507: 256 MiB, roughly.
 	MemoryBytes int64
 }
+
+// unsized is the longest body of a request that does not tell its length.
+func (l Limits) unsized() int64 { return 8 * l.BodyBytes }
 
 func (l Limits) withDefaults() Limits {
 	if l.IngestPerMinute == 0 {
@@ -156,11 +160,11 @@ func New(o Options) *Server {
 }
 
 // CreateKey makes a service key for a workspace and returns it: "lg_live_" and 38 characters. The scopes are "ingest", "read", "review" and
-// "admin", which includes the others; none means ingest and read. The workspace is created if it does not exist.
+// "admin", which includes the others; none means ingest and read. The workspace is created if it does not exist; "" is "default".
 func (s *Server) CreateKey(workspace string, scopes ...string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.newKey(workspace, "Default ingestion key", scopes, 0).secret
+	return s.newKey(cmp.Or(workspace, defaultWorkspace), scopes, 0).secret
 }
 
 // PublicKey returns the key that verifies every signature of this sandbox.

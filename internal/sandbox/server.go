@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -85,6 +84,10 @@ func internalError() *answer {
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := s.answer(r)
 	s.writeLog()
+	if r.Body != nil {
+		// Whoever sends a body that is not read should see the answer, not a connection that is reset.
+		_, _ = io.CopyN(io.Discard, r.Body, s.limits.unsized())
+	}
 	h := w.Header()
 	h.Set(Header, "1")
 	// LoopGrid's 500 comes from outside of what sets the request id.
@@ -266,11 +269,11 @@ var errTooLarge = errors.New("body too large")
 // run reads and validates the body of a request, then runs its route.
 func (s *Server) run(route *route, r *request) (*answer, error) {
 	if route.body != nil {
-		body, err := io.ReadAll(io.LimitReader(r.Body, 8*s.limits.BodyBytes+1))
+		body, err := io.ReadAll(io.LimitReader(r.Body, s.limits.unsized()+1))
 		if err != nil {
 			return nil, fmt.Errorf("read body: %w", err)
 		}
-		if int64(len(body)) > 8*s.limits.BodyBytes {
+		if int64(len(body)) > s.limits.unsized() {
 			return nil, errTooLarge
 		}
 		if r.form, err = readForm(r.Header.Get("Content-Type"), body); err != nil {
@@ -286,11 +289,8 @@ func (s *Server) run(route *route, r *request) (*answer, error) {
 
 // isJSON says whether LoopGrid reads a body of this content type as JSON. Any other is bytes to it.
 func isJSON(contentType string) bool {
-	media, _, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		return false
-	}
-	kind, sub, _ := strings.Cut(media, "/")
+	media, _, _ := strings.Cut(contentType, ";")
+	kind, sub, _ := strings.Cut(strings.ToLower(strings.TrimSpace(media)), "/")
 	return kind == "application" && (sub == "json" || strings.HasSuffix(sub, "+json"))
 }
 

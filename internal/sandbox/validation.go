@@ -5,6 +5,7 @@ import (
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -155,12 +156,8 @@ func (f *form) oneOf(name string, fallback any, allowed ...string) {
 }
 
 func (f *form) literal(loc []any, value any, allowed []string) bool {
-	if s, ok := value.(string); ok {
-		for _, candidate := range allowed {
-			if s == candidate {
-				return true
-			}
-		}
+	if s, ok := value.(string); ok && slices.Contains(allowed, s) {
+		return true
 	}
 	last := len(allowed) - 1
 	expected := "'" + strings.Join(allowed[:last], "', '") + "' or '" + allowed[last] + "'"
@@ -208,7 +205,7 @@ func (f *form) whole(name string, fallback any, least, most int) {
 	if !sent || value == nil && fallback == nil {
 		return
 	}
-	n := math.NaN()
+	var n float64
 	switch v := value.(type) {
 	case integer:
 		n, _ = strconv.ParseFloat(string(v), 64)
@@ -298,6 +295,18 @@ func (f *form) strOrNil(name string) *string {
 func (f *form) obj(name string) *object {
 	o, _ := f.values[name].(*object)
 	return o
+}
+
+// list returns a validated list of strings.
+func (f *form) list(name string) []string {
+	values, _ := f.values[name].([]any)
+	var list []string
+	for _, value := range values {
+		if s, ok := value.(string); ok {
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
 // num returns a validated integer, 0 where it is null.

@@ -81,11 +81,7 @@ func (s *Server) createWorkspace(r *request) (*answer, error) {
 		return nil, err
 	}
 	f := r.form
-	var redaction []string
-	list, _ := f.values["redaction_fields"].([]any)
-	for _, field := range list {
-		redaction = append(redaction, field.(string))
-	}
+	redaction := f.list("redaction_fields")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.charge(len(strings.Join(redaction, ""))) {
