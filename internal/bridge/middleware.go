@@ -61,28 +61,35 @@ type wireIDKey struct{}
 // logCalls returns the middleware that writes one line for each tools/call: what was called, how long it
 // took and how it ended, with the id of the JSON-RPC request and the id that the requests to LoopGrid
 // carry. No argument and no word of a result gets into the log.
-func logCalls(log *slog.Logger, requestID func(context.Context) string) mcp.Middleware {
+func logCalls(log *slog.Logger) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			call, ok := req.(*mcp.CallToolRequest)
+			request, ok := req.(*mcp.CallToolRequest)
 			if !ok {
 				return next(ctx, method, req)
 			}
 			begin := time.Now()
 			result, err := next(ctx, method, req)
 			id, _ := ctx.Value(wireIDKey{}).(string)
+			outcome, requestID := outcomeOf(result, err), ""
+			if c := callOf(ctx); c != nil {
+				requestID = c.requestID
+				if c.outcome != "" {
+					outcome = c.outcome
+				}
+			}
 			log.LogAttrs(ctx, slog.LevelInfo, "tool call",
-				slog.String("tool", clipped(call.Params.Name, nameLimit)),
+				slog.String("tool", clipped(request.Params.Name, nameLimit)),
 				slog.Duration("took", time.Since(begin)),
-				slog.String("outcome", outcomeOf(result, err)),
-				slog.String("request_id", requestID(ctx)),
+				slog.String("outcome", outcome),
+				slog.String("request_id", requestID),
 				slog.String("id", clipped(id, nameLimit)))
 			return result, err
 		}
 	}
 }
 
-// outcomeOf is one word for how a call ended.
+// outcomeOf is one word for how a call ended that has none of its own.
 func outcomeOf(result mcp.Result, err error) string {
 	answer, _ := result.(*mcp.CallToolResult)
 	switch {
@@ -115,7 +122,7 @@ func recoverPanics(log *slog.Logger, known func(context.Context) string) mcp.Mid
 				}
 				log.ErrorContext(ctx, "panic", "method", method, "panic", what, "stack", string(debug.Stack()))
 				if _, ok := req.(*mcp.CallToolRequest); ok {
-					result, err = failed("loopgrid-mcp failed with an internal error; its log on stderr has the details.", known(ctx)), nil
+					result, err = failed(join("loopgrid-mcp failed with an internal error; its log on stderr has the details.", known(ctx))), nil
 					return
 				}
 				result, err = nil, &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: "internal error"}
@@ -146,9 +153,9 @@ func answerErrors(names func(*mcp.CallToolRequest) []string, known func(context.
 			case !ok:
 				return result, nil
 			case answer == nil:
-				return failed("loopgrid-mcp failed with an internal error: the tool gave no result.", known(ctx)), nil
+				return failed(join("loopgrid-mcp failed with an internal error: the tool gave no result.", known(ctx))), nil
 			case !isValidStructure(answer.StructuredContent):
-				return failed("loopgrid-mcp failed with an internal error: the result of the tool is not valid JSON.", known(ctx)), nil
+				return failed(join("loopgrid-mcp failed with an internal error: the result of the tool is not valid JSON.", known(ctx))), nil
 			case answer.InputRequests != nil && answer.Content == nil:
 				answer.Content = []mcp.Content{} // go-sdk would send null, which no client expects
 			}
@@ -170,13 +177,13 @@ func answerError(
 				clipped(call.Params.Name, nameLimit), strings.Join(names(call), ", ")),
 		}
 	case strings.HasPrefix(text, "multi-round-trip: "): // the question of a legacy client's call
-		return failed(questionFault(err), "Nothing was recorded."), nil
+		return failed(join(questionFault(err), "Nothing was recorded.")), nil
 	case errors.Is(err, context.Canceled):
-		return failed("The call was cancelled.", known(ctx)), nil
+		return failed(join("The call was cancelled.", known(ctx))), nil
 	case !strings.HasSuffix(text, "."):
 		text += "."
 	}
-	return failed(text, known(ctx)), nil
+	return failed(join(text, known(ctx))), nil
 }
 
 // questionFault says why a question to a person has no usable answer. It does not repeat go-sdk's schema
@@ -225,11 +232,6 @@ const (
 	// nameLimit clips a name that the host made up, in bytes.
 	nameLimit = 80
 )
-
-// failed is a tool error that ends with what is known about the evidence.
-func failed(what, known string) *mcp.CallToolResult {
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: strings.TrimSpace(what + " " + known)}}}
-}
 
 // isValidStructure reports whether go-sdk can send structured content: it never answers a call whose
 // result it cannot marshal, and lets invalid UTF-8 through.

@@ -196,6 +196,7 @@ func newWireServer(t *transport, logger *slog.Logger) *wireServer {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.starts = append(s.starts, string(req.Params.Arguments))
+			ctx = context.WithValue(ctx, callKey{}, &call{requestID: "request-1"})
 			cancel := func() {}
 			if req.Params.Name == "ask" {
 				ctx, cancel = untilEnded(ctx, t)
@@ -207,7 +208,7 @@ func newWireServer(t *transport, logger *slog.Logger) *wireServer {
 				s.left++
 			}
 		}),
-		logCalls(logger, func(context.Context) string { return "request-1" }),
+		logCalls(logger),
 		recoverPanics(logger, known),
 		answerErrors(names, known),
 		pinVersion(),

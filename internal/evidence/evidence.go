@@ -6,6 +6,7 @@
 package evidence
 
 import (
+	"bytes"
 	"iter"
 	"strings"
 
@@ -171,12 +172,7 @@ func (m member) unquoted() string {
 }
 
 func hasEscape(raw []byte) bool {
-	for _, c := range raw {
-		if c == '\\' {
-			return true
-		}
-	}
-	return false
+	return bytes.IndexByte(raw, '\\') >= 0
 }
 
 // members walks the members of obj without judging their content. It ends at the first byte that cannot be an object's.

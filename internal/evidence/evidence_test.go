@@ -2,6 +2,7 @@ package evidence_test
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -33,7 +34,8 @@ func TestMerge(t *testing.T) {
 		{"absent field stays as the caller has it", `{"external_reference":null}`, `{"external_reference":null}`, []evidence.Field{absent}},
 		{
 			"escapes and blanks are kept", "{ \"\\u00fc\" : \"\\u00e9é\\/<>&\" ,\n\"n\": [ 1 , {\"x\" : 1.10} ] }",
-			`{"\u00fc":"\u00e9é\/<>&","n":[ 1 , {"x" : 1.10} ],"tool":"t<>&"}`, []evidence.Field{tool},
+			`{"\u00fc":"\u00e9é\/<>&","n":[ 1 , {"x" : 1.10} ],"tool":"t<>&"}`,
+			[]evidence.Field{tool},
 		},
 		{"nested names are not touched", `{"a":{"tool":1}}`, `{"a":{"tool":1},"tool":"t<>&"}`, []evidence.Field{tool}},
 	} {
@@ -126,13 +128,15 @@ func TestCheckObjectAccepts(t *testing.T) {
 		strings.Repeat(`{"a":`, evidence.MaxDepth-1) + "{}" + strings.Repeat("}", evidence.MaxDepth-1),
 		`{"a":"` + strings.Repeat("[", 500) + `"}`,
 	} {
-		assert.NoError(t, evidence.CheckObject([]byte(raw)), "%.60s", raw)
+		require.NoError(t, evidence.CheckObject([]byte(raw)), "%.60s", raw)
 	}
 }
 
 func TestCheckObjectRefuses(t *testing.T) {
 	t.Parallel()
-	deep := func(levels int) string { return strings.Repeat(`{"a":`, levels-1) + "{}" + strings.Repeat("}", levels-1) }
+	deep := func(levels int) string {
+		return strings.Repeat(`{"a":`, levels-1) + "{}" + strings.Repeat("}", levels-1)
+	}
 	for _, tt := range []struct{ name, raw, path, reason string }{
 		{"array", `[]`, "", "must be a JSON object, got an array"},
 		{"string", `"{}"`, "", "must be a JSON object, got a string"},
@@ -175,7 +179,7 @@ func TestCheckObjectRefuses(t *testing.T) {
 func TestShallowObjectLeavesMembersToTheirOwnChecks(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{`{"a":{"x":1,"x":2},"b":1e400,"c":"\ud800"}`, "{\"a\":\"\xff\"}", `{"a":1,"a":2}`, `{"x":` + strings.Repeat("[", 500) + strings.Repeat("]", 500) + `}`} {
-		assert.NoError(t, evidence.ShallowObject([]byte(raw)), "%.60s", raw)
+		require.NoError(t, evidence.ShallowObject([]byte(raw)), "%.60s", raw)
 	}
 	for _, raw := range []string{``, `[]`, `null`, `{"a":}`, `{} x`, `{"x":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`} {
 		assert.Error(t, evidence.ShallowObject([]byte(raw)), "%.60s", raw)
@@ -235,10 +239,7 @@ func TestCommitmentOfRecordedEvidence(t *testing.T) {
 	readTestdata(t, "commitments.json", &recorded)
 	computed := 0
 	for _, r := range recorded.Commitments {
-		got := map[string]jsontext.Value{}
-		for name, value := range evidence.Members(jsontext.Value(r.Body)) {
-			got[name] = value
-		}
+		got := maps.Collect(evidence.Members(jsontext.Value(r.Body)))
 		or := func(name, otherwise string) evidence.Field {
 			if v, ok := got[name]; ok {
 				return evidence.Field{Name: name, Value: v}
@@ -262,9 +263,7 @@ func TestCommitmentOfRecordedEvidence(t *testing.T) {
 			payload = evidence.Object(evidence.Field{Name: "approved", Value: approved}, or("reviewer", ""), or("reason", `""`))
 		}
 		commitment, err := evidence.Commitment(payload)
-		if !assert.NoError(t, err, r.Name) {
-			continue
-		}
+		require.NoError(t, err, r.Name)
 		if slices.Contains(replayed, r.Name) {
 			assert.NotEqual(t, r.Commitment, commitment, r.Name)
 			continue

@@ -1,0 +1,74 @@
+# `make` lists the targets. Only Go and make are needed for demo and test; the rest fetches pinned tools through the module proxy.
+
+GO       ?= go
+TOOL     := $(GO) tool -modfile=scripts/tools/go.mod
+FUZZTIME ?= 30s
+
+# Releases are built with this toolchain, so this is the one to look for known vulnerabilities in.
+RELEASE_TOOLCHAIN ?= go1.26.10
+GOVULNCHECK       := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+VULNDB            := golang.org/x/vulndb
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test check vet race lint licenses release-check fuzz bench generate vuln clean
+
+help: ## List the targets.
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
+
+# The client speaks HTTP/1.1 alone, so half a megabyte of HTTP/2 can stay out.
+BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags nethttpomithttp2 -ldflags "-s -w"
+
+build: ## Build bin/loopgrid-mcp.
+	$(BUILD) -o bin/ ./cmd/loopgrid-mcp
+
+demo: ## Walk through the main job against an embedded LoopGrid.
+	@$(GO) run ./examples/quickstart
+
+test: ## Run all tests; they need no network.
+	$(GO) test ./...
+
+check: vet race lint licenses release-check ## Everything a change must pass besides the tests.
+
+vet: ## Vet for Linux, macOS and Windows.
+	GOOS=linux $(GO) vet ./...
+	GOOS=darwin $(GO) vet ./...
+	GOOS=windows $(GO) vet ./...
+
+race: ## Run the tests under the race detector, where there is a C compiler.
+	@if printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | $$($(GO) env CC) -x c -o /dev/null - 2>/dev/null; then \
+		echo "$(GO) test -race ./..."; CGO_ENABLED=1 $(GO) test -race ./...; \
+	else \
+		echo "race: skipped, the race detector needs a C compiler and $$($(GO) env CC) does not work here"; \
+	fi
+
+lint: ## Lint with the pinned golangci-lint.
+	$(TOOL) golangci-lint config verify
+	$(TOOL) golangci-lint run
+
+licenses: ## Check the licences of what is built into the program.
+	$(GO) run ./scripts/licenses
+
+release-check: ## Look for secrets, local paths, stray files and versions that disagree.
+	$(GO) run ./scripts/release-check
+
+fuzz: ## Run each fuzz target for FUZZTIME (30s).
+	@for package in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' "$$package" | grep '^Fuzz'); do \
+			echo "$$package $$target"; \
+			$(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package" || exit 1; \
+		done; \
+	done
+
+bench: ## Measure the bridge side by side with its references.
+	$(GO) run ./scripts/bench
+
+generate: ## Write the generated files anew.
+	$(GO) generate ./...
+
+vuln: ## Look for known vulnerabilities with a local copy of the Go database.
+	$(GO) mod download $(VULNDB)@latest
+	$(GO) run $(VULNDB)/cmd/indexdb@latest -vulns "$$($(GO) list -m -f '{{.Dir}}' $(VULNDB)@latest)/data/osv" -out bin/vulndb
+	GOTOOLCHAIN=$(RELEASE_TOOLCHAIN) $(GO) run $(GOVULNCHECK) -db "file://$(CURDIR)/bin/vulndb" ./...
+
+clean: ## Remove what was built.
+	rm -rf bin dist

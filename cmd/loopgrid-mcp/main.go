@@ -1,0 +1,39 @@
+// Command loopgrid-mcp connects an AI host to LoopGrid over MCP: see loopgrid-mcp help.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/cli"
+)
+
+func main() {
+	stdout := os.Stdout
+	// Whatever prints by mistake must not end up between the messages of the protocol.
+	os.Stdout = os.Stderr
+	// The heap is a few megabytes: collecting it at each doubling costs more than the memory is worth.
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+	ignoreBrokenPipe()
+
+	stop := make(chan struct{})
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		close(stop)
+		<-signals
+		os.Exit(130)
+	}()
+
+	info, err := os.Stdin.Stat()
+	os.Exit(cli.Run(context.Background(), cli.Process{
+		Args: os.Args, Stdin: os.Stdin, Stdout: stdout, Stderr: os.Stderr,
+		Terminal: err == nil && info.Mode()&os.ModeCharDevice != 0, Stop: stop,
+	}))
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// The demonstration itself: the real program, the real sandbox, the official client.
+func TestRun(t *testing.T) {
+	temp := useTemp(t)
+	// What the user has set for real work must not reach the demonstration.
+	t.Setenv("LOOPGRID_BASE_URL", "http://127.0.0.1:1")
+	t.Setenv("LOOPGRID_MCP_ENABLE_REVIEW_TOOL", "true")
+	t.Setenv("LOOPGRID_MCP_REVIEWER_ID", "somebody")
+
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), &out), out.String())
+
+	told := out.String()
+	t.Log(told)
+	rest := told
+	for _, expected := range []string{
+		`\[1/8\] `, `sandbox +http://127\.0\.0\.1:\d+`,
+		`\[2/8\] `, `protocol +2026-07-28`, `loopgrid\.record_decision`, `loopgrid\.verify_evidence`,
+		`\[3/8\] .*720 USD`, `decision +dec_`, `policy +human_approval_required`,
+		`\[4/8\] `, `\| Not recorded: `, `approval`,
+		`\[5/8\] `, `\| .*disabled here`,
+		`\[6/8\] .*320 USD`, `policy +auto_allowed`,
+		`\[7/8\] `, `action +evt_\w+ tool_executed`, `outcome +evt_\w+ outcome_observed`,
+		`\[8/8\] `, `valid: true, 6 events`, `evidence_complete`, `evidence +.*-evidence\.zip\n`, `sha256 +[0-9a-f]{64}\n`,
+		`no process is left behind`,
+		`What to run next`, `loopgrid-verify .*-evidence\.zip\n`, `go build -o bin/ \./cmd/loopgrid-mcp\n`,
+	} {
+		found := regexp.MustCompile(expected).FindStringIndex(rest)
+		require.NotNil(t, found, "%s is not told, or not in its place", expected)
+		rest = rest[found[1]:]
+	}
+	for line := range strings.Lines(told) {
+		assert.Equal(t, strings.Trim(line, " \t\n")+"\n", strings.TrimLeft(line, " \t"), "blanks at the end of a line")
+	}
+
+	// Only the evidence stays, and it is where the last lines say.
+	left, err := filepath.Glob(filepath.Join(temp, "*", "*"))
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	assert.Contains(t, told, "evidence   "+left[0]+"\n")
+	assert.Contains(t, told, "loopgrid-verify "+left[0]+"\n")
+	assertNothingRuns(t, told)
+}
+
+// Ctrl-C at any moment ends everything.
+func TestRunInterrupted(t *testing.T) { //nolint:paralleltest // useTemp sets the environment
+	for _, at := range []string{"[1/8]", "[2/8]", "protocol", "[4/8]", "[8/8]"} { //nolint:paralleltest // as above
+		t.Run(at, func(t *testing.T) {
+			temp := useTemp(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			out := &watcher{text: at, seen: cancel}
+			require.Error(t, run(ctx, out))
+			require.Error(t, ctx.Err(), "it was never interrupted")
+			assert.NotContains(t, out.String(), "What to run next")
+			programs, err := filepath.Glob(filepath.Join(temp, "*", "loopgrid-mcp*"))
+			require.NoError(t, err)
+			assert.Empty(t, programs)
+			assertNothingRuns(t, out.String())
+		})
+	}
+}
+
+func TestRunWithoutGo(t *testing.T) {
+	useTemp(t)
+	t.Setenv("PATH", t.TempDir())
+	var out bytes.Buffer
+	require.ErrorContains(t, run(t.Context(), &out), "build loopgrid-mcp")
+	assertNothingRuns(t, out.String())
+}
+
+// useTemp has everything temporary of this process go to a directory of the test.
+func useTemp(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, variable := range []string{"TMPDIR", "TMP", "TEMP"} {
+		t.Setenv(variable, dir)
+	}
+	return dir
+}
+
+// watcher calls seen as soon as text was written.
+type watcher struct {
+	bytes.Buffer
+
+	text string
+	seen func()
+}
+
+func (w *watcher) Write(p []byte) (int, error) {
+	n, err := w.Buffer.Write(p)
+	if strings.Contains(w.String(), w.text) {
+		w.seen()
+	}
+	return n, err
+}
+
+// assertNothingRuns looks for what the demonstration may have left behind: somebody at the sandbox's address, and on Linux any
+// child of this process.
+func assertNothingRuns(t *testing.T, told string) {
+	t.Helper()
+	if address := regexp.MustCompile(`http://(127\.0\.0\.1:\d+)`).FindStringSubmatch(told); address != nil {
+		conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address[1])
+		if err == nil {
+			_ = conn.Close()
+			assert.Fail(t, "the sandbox still listens")
+		}
+	}
+	if runtime.GOOS != "linux" {
+		return
+	}
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(t, err)
+	require.NotEmpty(t, stats)
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // It has ended meanwhile.
+		}
+		// pid (name) state ppid ...; the name may hold anything.
+		_, after, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')'):]), " ")
+		fields := strings.Fields(after)
+		require.Greater(t, len(fields), 1)
+		assert.NotEqual(t, os.Getpid(), atoi(t, fields[1]), "a child is left: %s", stat)
+	}
+}

@@ -1,0 +1,256 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
+	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
+)
+
+// arguments are the checked arguments of a call.
+type arguments struct {
+	tool  *tool
+	given map[string]jsontext.Value // those that are present; texts still quoted
+	// lineBreakers names the arguments whose text holds a character that a published verifier cannot read.
+	lineBreakers []string
+}
+
+// text returns a text argument, or its default where it is absent.
+func (a *arguments) text(name string) string {
+	if v, ok := a.given[name]; ok {
+		s, _ := evidence.Unquote(v)
+		return s
+	}
+	return a.parameter(name).fallback
+}
+
+// object returns an object argument as the caller wrote it; nil where it is absent.
+func (a *arguments) object(name string) jsontext.Value { return a.given[name] }
+
+// boolean returns a boolean argument, or its default where it is absent.
+func (a *arguments) boolean(name string) bool {
+	if v, ok := a.given[name]; ok {
+		return v.Kind() == 't'
+	}
+	return a.parameter(name).fallback == "true"
+}
+
+func (a *arguments) parameter(name string) *parameter {
+	for i := range a.tool.parameters {
+		if a.tool.parameters[i].name == name {
+			return &a.tool.parameters[i]
+		}
+	}
+	panic("no parameter " + name) // a mistake in this package
+}
+
+const (
+	maxUnknownShown = 10
+	maxNameShown    = 60
+)
+
+// waitForPrevious is an argument that Gemini CLI adds to every tool and tells its model to send.
+const waitForPrevious = "wait_for_previous"
+
+// check reads the raw arguments of a call. It returns all problems: those of the parameters in the order of the table, then the
+// arguments that do not exist. No problem shows what was sent for an argument.
+func (t *tool) check(raw []byte) (*arguments, []string) {
+	a := &arguments{tool: t, given: make(map[string]jsontext.Value, len(t.parameters))}
+	if len(raw) == 0 || string(raw) == "null" {
+		raw = []byte("{}")
+	}
+	if !utf8.Valid(raw) { // the names may be broken too
+		return nil, []string{"arguments: " + evidence.CheckValue(raw).Error()}
+	}
+	if err := evidence.ShallowObject(raw); err != nil {
+		return nil, []string{"arguments: " + err.Error()}
+	}
+	values := make(map[string]jsontext.Value, len(t.parameters))
+	twice := map[string]bool{}
+	var unknown []string
+	for name, value := range evidence.Members(raw) {
+		if name == waitForPrevious {
+			continue
+		}
+		if _, ok := values[name]; ok {
+			twice[name] = true
+			continue
+		}
+		values[name] = value
+		if !t.has(name) {
+			unknown = append(unknown, name)
+		}
+	}
+	var problems []string
+	for i := range t.parameters {
+		p := &t.parameters[i]
+		if twice[p.name] {
+			problems = append(problems, p.name+": given twice; send it once")
+			continue
+		}
+		value, reason := p.check(values[p.name])
+		if reason != "" {
+			problems = append(problems, p.name+reason)
+			continue
+		}
+		if value != nil {
+			a.given[p.name] = value
+			if p.kind != boolean && evidence.HasLineBreakers(value) {
+				a.lineBreakers = append(a.lineBreakers, p.name)
+			}
+		}
+	}
+	for i, name := range unknown {
+		if i == maxUnknownShown {
+			problems = append(problems, fmt.Sprintf("and %d more unknown arguments", len(unknown)-i))
+			break
+		}
+		problem := quoteName(name) + ": unknown argument"
+		if near := t.nearest(name); near != "" {
+			problem += "; did you mean " + near + "?"
+		} else {
+			problem += "; the arguments are " + t.argumentNames()
+		}
+		problems = append(problems, problem)
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return a, nil
+}
+
+func (t *tool) has(name string) bool {
+	for i := range t.parameters {
+		if t.parameters[i].name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// check checks one argument and returns the value to use, nil where it is absent. The reason begins with ": " or with a path.
+func (p *parameter) check(value jsontext.Value) (jsontext.Value, string) {
+	kind := value.Kind()
+	empty := value == nil || kind == 'n' || string(value) == `""`
+	switch {
+	case empty && !p.required:
+		return nil, ""
+	case value == nil || kind == 'n':
+		return nil, ": required, and missing"
+	}
+	switch p.kind {
+	case text:
+		return p.checkText(value)
+	case object:
+		return p.checkObject(value)
+	case boolean:
+		switch string(value) {
+		case "true", `"true"`:
+			return jsontext.Value("true"), ""
+		case "false", `"false"`:
+			return jsontext.Value("false"), ""
+		}
+		return nil, ": must be true or false, got " + evidence.KindName(value)
+	}
+	return nil, ": cannot be checked"
+}
+
+func (p *parameter) checkText(value jsontext.Value) (jsontext.Value, string) {
+	if value.Kind() != '"' {
+		return nil, ": must be a string, got " + evidence.KindName(value)
+	}
+	if err := evidence.CheckValue(value); err != nil {
+		return nil, ": " + err.Error()
+	}
+	s, _ := evidence.Unquote(value)
+	length := utf8.RuneCountInString(s)
+	switch {
+	case s == "":
+		return nil, ": must not be empty"
+	case p.id && !loopgrid.IsDecisionID(s):
+		return nil, ": must be a decision id: 1 to 128 letters, digits, - and _, as in dec_0123456789abcdef01234567"
+	case p.limit > 0 && length > p.limit:
+		return nil, fmt.Sprintf(": must be at most %d characters, got %d", p.limit, length)
+	case p.clear && strings.ContainsRune(s, 0):
+		return nil, ": must not contain U+0000"
+	case p.choices != nil && !slices.Contains(p.choices, s):
+		return nil, ": must be one of " + strings.Join(p.choices, ", ")
+	}
+	return value, ""
+}
+
+// checkObject also takes a string that holds an object, as some models write it: what is meant is clear, and the object inside is
+// checked as strictly as one that was sent plainly.
+func (p *parameter) checkObject(value jsontext.Value) (jsontext.Value, string) {
+	if value.Kind() == '"' {
+		if err := evidence.CheckValue(value); err != nil {
+			return nil, ": " + err.Error()
+		}
+		inner, _ := evidence.Unquote(value)
+		if jsontext.Value(inner).Kind() != '{' {
+			return nil, ": must be a JSON object, got a string"
+		}
+		value = jsontext.Value(inner)
+	}
+	if err := evidence.CheckObject(value); err != nil {
+		var problem *evidence.Problem
+		switch {
+		case !errors.As(err, &problem) || problem.Path == "":
+			return nil, ": " + err.Error()
+		case strings.HasPrefix(problem.Path, "["):
+			return nil, err.Error()
+		default:
+			return nil, "." + err.Error()
+		}
+	}
+	return value, ""
+}
+
+// nearest returns the parameter that a wrong name is most likely meant to be; empty where none is close.
+func (t *tool) nearest(name string) string {
+	if len(name) > maxNameShown {
+		return ""
+	}
+	best, bestDistance := "", 3
+	for i := range t.parameters {
+		if d := distance(strings.ToLower(name), t.parameters[i].name); d < bestDistance {
+			best, bestDistance = t.parameters[i].name, d
+		}
+	}
+	return best
+}
+
+// distance counts the letters to change, insert or remove to turn a into b (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}
+
+// quoteName makes a name that a caller sent fit for a message.
+func quoteName(name string) string {
+	if runes := []rune(name); len(runes) > maxNameShown {
+		name = string(runes[:maxNameShown]) + "…"
+	}
+	return strconv.QuoteToGraphic(name)
+}

@@ -1,0 +1,67 @@
+package bridge
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// progress tells a client that asked for it that a call is alive: once a second, and at each step. Hosts that reset their time-out
+// on progress then wait for a long verification or for another writer.
+type progress struct {
+	session *mcp.ServerSession
+	token   any
+	steps   chan string
+	done    chan struct{}
+	ended   sync.WaitGroup
+}
+
+// startProgress returns nil, which is usable, where the client asked for no progress.
+func startProgress(ctx context.Context, req *mcp.CallToolRequest) *progress {
+	token := req.Params.GetProgressToken()
+	if token == nil || req.Session == nil {
+		return nil
+	}
+	p := &progress{session: req.Session, token: token, steps: make(chan string), done: make(chan struct{})}
+	p.ended.Go(func() { p.tick(ctx) })
+	return p
+}
+
+func (p *progress) tick(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	message, count := "waiting for LoopGrid", 0.0
+	for {
+		select {
+		case <-p.done:
+			return
+		case message = <-p.steps:
+		case <-ticker.C:
+		}
+		count++
+		// A client that cannot be told any more is noticed by the connection, not here.
+		_ = p.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: count, Message: message})
+	}
+}
+
+// step tells the client what the call is doing now.
+func (p *progress) step(message string) {
+	if p == nil {
+		return
+	}
+	select {
+	case p.steps <- message:
+	case <-p.done:
+	}
+}
+
+// stop ends the notifications; when it returns none is under way, so that none follows the answer.
+func (p *progress) stop() {
+	if p == nil {
+		return
+	}
+	close(p.done)
+	p.ended.Wait()
+}

@@ -1,0 +1,69 @@
+// Package cli is the program: its subcommands, what they print and how they exit.
+//
+// It joins the other packages together. It must not touch the process: arguments, streams and signals are handed to [Run], and the
+// environment is read by package config alone.
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+)
+
+// Exit codes.
+const (
+	exitOK     = 0
+	exitFailed = 1 // something was tried and did not work
+	exitUsage  = 2 // wrong arguments, or a configuration that cannot be used
+)
+
+// Process is what the program gets from its process.
+type Process struct {
+	Args     []string // as os.Args
+	Stdin    io.Reader
+	Stdout   io.Writer
+	Stderr   io.Writer
+	Terminal bool // stdin is a terminal: a person started it, not a host
+	// Stop is closed at the first signal that asks the program to end.
+	Stop <-chan struct{}
+}
+
+// Run runs the subcommand that the arguments name, or serves MCP where they name none, and returns the exit code.
+func Run(ctx context.Context, p Process) int {
+	args := p.Args[1:]
+	// The second program that the Python bridge installed.
+	if name := strings.TrimSuffix(filepath.Base(p.Args[0]), ".exe"); name == "loopgrid-mcp-doctor" {
+		args = append([]string{"doctor"}, args...)
+	}
+	if len(args) == 0 {
+		return runServe(ctx, p)
+	}
+	switch command, rest := args[0], args[1:]; command {
+	case "doctor":
+		return runDoctor(ctx, p, rest)
+	case "sandbox":
+		return runSandbox(ctx, p, rest)
+	case "version", "--version", "-version", "-v":
+		return alone(p, command, rest, runVersion)
+	case "help", "--help", "-help", "-h":
+		return alone(p, command, rest, runHelp)
+	default:
+		return usage(p, fmt.Sprintf("unknown command %q", command))
+	}
+}
+
+// alone runs a command that takes no arguments.
+func alone(p Process, command string, rest []string, run func(io.Writer) int) int {
+	if len(rest) > 0 {
+		return usage(p, command+" takes no arguments")
+	}
+	return run(p.Stdout)
+}
+
+// usage says what is wrong with the command line, and where to read on.
+func usage(p Process, problem string) int {
+	fmt.Fprintf(p.Stderr, "loopgrid-mcp: %s\nRun loopgrid-mcp help for the commands.\n", problem)
+	return exitUsage
+}

@@ -1,0 +1,50 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/bridge"
+	"github.com/loopgridio/loopgrid-mcp/internal/config"
+	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
+)
+
+// runServe serves MCP until the host closes stdin. A broken configuration does not keep it from starting, because hosts hide a server
+// that ends: the calls that it touches are answered with what is wrong.
+func runServe(ctx context.Context, p Process) int {
+	settings := config.Load()
+	stderr := newLogWriter(p.Stderr)
+	defer stderr.flush()
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: settings.LogLevel}))
+	for _, w := range settings.Warnings {
+		log.Warn("configuration", slog.String("variable", w.Variable), slog.String("problem", w.Message), slog.String("remedy", w.Remedy))
+	}
+	for _, problem := range settings.Problems {
+		log.Error("configuration", slog.String("variable", problem.Variable), slog.String("problem", problem.Message), slog.String("remedy", problem.Remedy))
+	}
+	if p.Terminal {
+		fmt.Fprintln(stderr, "loopgrid-mcp is waiting for an MCP host on stdin. To check the set-up run loopgrid-mcp doctor; Ctrl-C ends it.")
+	}
+	b := bridge.New(bridge.Options{Settings: settings, Version: Version, Client: newClient(settings, log), Log: log})
+	if err := b.Serve(ctx, p.Stdin, p.Stdout, p.Stop); err != nil {
+		log.Error("the session ended", slog.Any("error", err))
+		return exitFailed
+	}
+	return exitOK
+}
+
+// newClient returns the client for the settings; nil where they do not name a service and a workspace that can be used.
+func newClient(s config.Settings, log *slog.Logger) *loopgrid.Client {
+	if len(s.ProblemsFor(config.AllCalls)) > 0 {
+		return nil
+	}
+	lockDir, err := loopgrid.DefaultLockDir()
+	if err != nil {
+		log.Warn("only the writes of this process are ordered, other processes are not kept out", slog.Any("error", err))
+	}
+	return loopgrid.New(loopgrid.Options{
+		BaseURL: s.BaseURL, Workspace: s.Workspace, ServiceKey: s.ServiceKey.Reveal(), UserAgent: "loopgrid-mcp/" + Version,
+		Timeout: s.Timeout, MaxEvidenceBytes: s.MaxEvidenceBytes, LockDir: lockDir, Log: log,
+	})
+}

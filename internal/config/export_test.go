@@ -1,0 +1,26 @@
+package config
+
+// Place is what the choice of the evidence directory depends on, for tests.
+type Place struct {
+	WorkingDir, DataDir string
+	SystemDirs          []string
+	HomeOf              func(string) (string, error)
+	CanCreateIn         func(string) bool
+}
+
+// EvidenceDirAt applies the rules at a place. The texts are those of a problem,
+// empty where there is none.
+func EvidenceDirAt(p Place, given string) (dir EvidenceDir, message, remedy string) {
+	dir, wrong := place{
+		workingDir: p.WorkingDir, dataDir: p.DataDir, systemDirs: p.SystemDirs,
+		homeOf: p.HomeOf, canCreateIn: p.CanCreateIn,
+	}.evidenceDir(given)
+	if wrong != nil {
+		return dir, wrong.message, wrong.remedy
+	}
+
+	return dir, "", ""
+}
+
+// CanCreateIn asks the system whether files may be created in a directory.
+func CanCreateIn(dir string) bool { return canCreateIn(dir) }

@@ -1,0 +1,370 @@
+package config
+
+import (
+	"errors"
+	"log/slog"
+	"math"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The bounds of settings.
+const (
+	maxWorkspace = 64  // characters; LoopGrid refuses longer ones
+	maxReviewer  = 128 // characters; LoopGrid on PostgreSQL fails with longer ones
+	maxTimeout   = 24 * time.Hour
+)
+
+// loader collects settings and what is wrong with them.
+type loader struct {
+	environ  map[string]string
+	settings Settings
+}
+
+// fault is what a rule objects to: Message without the name of the variable at
+// its start, and Remedy.
+type fault struct {
+	message, remedy string
+}
+
+func parse(given environment, environ map[string]string) Settings {
+	l := &loader{environ: environ}
+	s := &l.settings
+
+	s.BaseURL = setting(l, baseURL, given.BaseURL, parseBaseURL)
+	if l.isBroken(baseURL) {
+		s.BaseURL = nil
+	}
+	s.Workspace = setting(l, workspace, given.Workspace, parseWorkspace)
+	if l.isBroken(workspace) {
+		s.Workspace = ""
+	}
+	s.ServiceKey = setting(l, serviceKey, given.ServiceKey, parseServiceKey)
+	where := placeOf(environ)
+	s.EvidenceDir = setting(l, evidenceDir, given.EvidenceDir, where.evidenceDir)
+	if l.isBroken(evidenceDir) {
+		s.EvidenceDir = EvidenceDir{}
+	}
+	s.MaxEvidenceBytes = setting(l, maxEvidenceBytes, given.MaxEvidenceBytes, parseBytes)
+	s.Timeout = setting(l, timeoutSeconds, given.TimeoutSeconds, parseTimeout)
+	s.EnableReviewTool = setting(l, enableReviewTool, given.EnableReviewTool, parseSwitch)
+	s.ReviewerID = setting(l, reviewerID, given.ReviewerID, parseReviewer)
+	if s.EnableReviewTool && s.ReviewerID == "" && !l.isBroken(reviewerID) {
+		l.report(reviewerID, fault{
+			"is not set, but the review tool is on",
+			"Set it to the name of the person who reviews, or turn " + enableReviewTool + " off.",
+		})
+	}
+	s.AllowPayloadExport = setting(l, allowPayloadExport, given.AllowPayloadExport, parseSwitch)
+	s.ToolNames = setting(l, toolNames, given.ToolNames, parseToolNames)
+	s.LogLevel = setting(l, logLevel, given.LogLevel, parseLogLevel)
+
+	if s.BaseURL != nil && s.BaseURL.Scheme == "http" && s.ServiceKey.IsSet() && !isLoopback(s.BaseURL.Hostname()) {
+		l.warn(baseURL,
+			baseURL+" is plain http to another machine: the service key travels unencrypted.",
+			"Use an https address.")
+	}
+	l.warnOfUnread()
+
+	return l.settings
+}
+
+// setting returns the value of one variable: what the operator gave, or the
+// default where that is nothing or cannot be used.
+func setting[T any](l *loader, name, given string, rule func(string) (T, *fault)) T {
+	if given = l.given(name, given); given != "" {
+		value, wrong := rule(given)
+		if wrong == nil {
+			return value
+		}
+		l.report(name, *wrong)
+	}
+
+	value, wrong := rule(lookUp(name).Default)
+	if wrong != nil {
+		l.report(name, *wrong)
+	}
+
+	return value
+}
+
+// given returns what is left of a value to apply a rule to, "" where the variable
+// counts as not set. Blanks around a value never mean anything, and hosts pass ""
+// for what a user left empty.
+func (l *loader) given(name, value string) string {
+	value = strings.TrimSpace(value)
+
+	switch {
+	case holdsExample(value):
+		l.report(name, fault{
+			"still holds the text of an example",
+			"Replace it by your own value, or remove the variable.",
+		})
+	case isPlaceholder(value) && name != baseURL && name != workspace:
+		l.warn(name,
+			name+" is a placeholder that the host did not fill in; it counts as not set.",
+			"Write the value itself, or define what the placeholder names where the host starts.")
+	case isPlaceholder(value), holdsPlaceholder(value):
+		// An address or a workspace by guess would write into the wrong ledger,
+		// for good.
+		l.report(name, fault{
+			"holds a placeholder that the host did not fill in",
+			"Write the value itself, or define what the placeholder names where the host starts.",
+		})
+	default:
+		return value
+	}
+
+	return ""
+}
+
+// report records that a variable cannot be used, once for each variable: as a
+// problem where calls depend on it, else as a warning.
+func (l *loader) report(name string, wrong fault) {
+	touches := lookUp(name).Touches
+	switch {
+	case touches == NoCalls:
+		l.warn(name, name+" "+wrong.message+"; the default is used.", wrong.remedy)
+	case !l.isBroken(name):
+		l.settings.Problems = append(l.settings.Problems,
+			Problem{Variable: name, Message: name + " " + wrong.message + ".", Remedy: wrong.remedy, Touches: touches})
+	}
+}
+
+func (l *loader) warn(name, message, remedy string) {
+	l.settings.Warnings = append(l.settings.Warnings, Warning{Variable: name, Message: message, Remedy: remedy})
+}
+
+// isBroken says whether a problem with the variable is known.
+func (l *loader) isBroken(name string) bool {
+	for _, p := range l.settings.Problems {
+		if p.Variable == name {
+			return true
+		}
+	}
+
+	return false
+}
+
+func lookUp(name string) Variable {
+	for _, v := range Variables() {
+		if v.Name == name {
+			return v
+		}
+	}
+
+	return Variable{}
+}
+
+func parseBaseURL(text string) (*url.URL, *fault) {
+	unusable := &fault{
+		"is not an http or https address",
+		"Set it to the address of LoopGrid, for example " + lookUp(baseURL).Default + ".",
+	}
+
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" || (u.Scheme != "http" && u.Scheme != "https") || !isHost(u) {
+		return nil, unusable
+	}
+
+	var extra []string
+	if u.User != nil {
+		extra = append(extra, "a user name or password")
+	}
+	if u.RawQuery != "" || u.ForceQuery {
+		extra = append(extra, "a query")
+	}
+	// The parser forgets an empty fragment; the sign itself would cut off paths.
+	if strings.Contains(text, "#") {
+		extra = append(extra, "a fragment")
+	}
+	if extra != nil {
+		return nil, &fault{
+			"holds " + strings.Join(extra, " and ") + ", which is never sent",
+			"Keep the scheme, the host, the port and the base path only; a key belongs in " + serviceKey + ".",
+		}
+	}
+	for segment := range strings.SplitSeq(u.Path, "/") {
+		if segment == "." || segment == ".." {
+			return nil, &fault{"holds a path with . or .. in it", "Write the base path as the service sees it."}
+		}
+	}
+
+	return &url.URL{
+		Scheme:  u.Scheme,
+		Host:    strings.TrimSuffix(u.Host, ":"),
+		Path:    strings.TrimRight(u.Path, "/"),
+		RawPath: strings.TrimRight(u.RawPath, "/"),
+	}, nil
+}
+
+// isHost says whether the URL names a host and, if any, a port that can exist.
+func isHost(u *url.URL) bool {
+	if u.Hostname() == "" || strings.ContainsAny(u.Hostname(), `!"$&'()*+,;<=> `) {
+		return false
+	}
+	if u.Port() == "" {
+		return true
+	}
+	port, err := strconv.ParseUint(u.Port(), 10, 16)
+
+	return err == nil && port > 0
+}
+
+// isLoopback says whether the host is this machine by its name or address alone.
+func isLoopback(host string) bool {
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return true
+	}
+	address, err := netip.ParseAddr(host)
+
+	return err == nil && address.Unmap().IsLoopback()
+}
+
+func parseWorkspace(text string) (string, *fault) {
+	switch {
+	case utf8.RuneCountInString(text) > maxWorkspace:
+		return "", &fault{"has more than 64 characters", "Set it to the id of a workspace of LoopGrid."}
+	case !isPlain(text) || strings.Contains(text, "/") || text == "." || text == "..":
+		return "", &fault{
+			"is not the id of a workspace",
+			"Use letters, digits, - and _; control characters, / and a lone . or .. are refused.",
+		}
+	}
+
+	return text, nil
+}
+
+func parseServiceKey(text string) (Secret, *fault) {
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		return Secret{}, &fault{
+			"holds a line break or another control character",
+			"Copy the key again, as one line.",
+		}
+	}
+
+	return NewSecret(text), nil
+}
+
+// parseBytes reads a whole number as Python does, whose spellings 0.1.0 took.
+func parseBytes(text string) (int64, *fault) {
+	// The reader of a file asks for one byte more than the limit.
+	const most = math.MaxInt64 - 1
+
+	number, err := strconv.ParseInt(joinDigits(text), 10, 64)
+	if errors.Is(err, strconv.ErrRange) && number > 0 {
+		return most, nil
+	}
+	if err != nil || number <= 0 {
+		return 0, &fault{
+			"is not a whole number greater than zero",
+			"Set it to a number of bytes, for example " + lookUp(maxEvidenceBytes).Default + ".",
+		}
+	}
+
+	return min(number, most), nil
+}
+
+// parseTimeout reads a number of seconds as Python does, whose spellings 0.1.0
+// took.
+func parseTimeout(text string) (time.Duration, *fault) {
+	seconds, err := strconv.ParseFloat(joinDigits(text), 64)
+	// Go alone reads hexadecimal fractions.
+	if err != nil || strings.ContainsAny(text, "xX") || math.IsNaN(seconds) || math.IsInf(seconds, 0) {
+		return 0, &fault{"is not a number", "Set it to a number of seconds without a unit, for example 20 or 0.5."}
+	}
+
+	timeout := maxTimeout + 1
+	if seconds <= maxTimeout.Seconds() {
+		timeout = time.Duration(seconds * float64(time.Second))
+	}
+	if timeout <= 0 || timeout > maxTimeout {
+		return 0, &fault{
+			"is out of range",
+			"Set it to a number of seconds greater than 0 and at most 86400, for example " + lookUp(timeoutSeconds).Default + ".",
+		}
+	}
+
+	return timeout, nil
+}
+
+// joinDigits drops the underscores that stand between two digits, as Python's
+// numbers may have them. Any other underscore stays, so that the number is
+// refused.
+func joinDigits(text string) string {
+	isDigit := func(i int) bool { return i >= 0 && i < len(text) && text[i] >= '0' && text[i] <= '9' }
+
+	joined := make([]byte, 0, len(text))
+	for i := range len(text) {
+		if text[i] != '_' || !isDigit(i-1) || !isDigit(i+1) {
+			joined = append(joined, text[i])
+		}
+	}
+
+	return string(joined)
+}
+
+// parseSwitch never takes an unclear word as "on": a switch opens a gate.
+func parseSwitch(text string) (bool, *fault) {
+	switch strings.ToLower(text) {
+	case "1", "true", "yes", "on":
+		return true, nil
+	case "0", "false", "no", "off":
+		return false, nil
+	}
+
+	return false, &fault{"is neither on nor off", "Set it to true or false."}
+}
+
+func parseReviewer(text string) (string, *fault) {
+	switch {
+	case utf8.RuneCountInString(text) > maxReviewer:
+		return "", &fault{"has more than 128 characters", "Use a shorter name."}
+	case !isPlain(text):
+		return "", &fault{
+			"holds a line break, a control character or bytes that are not UTF-8",
+			"Use a name on one line.",
+		}
+	}
+
+	return text, nil
+}
+
+func parseToolNames(text string) (ToolNames, *fault) {
+	switch names := ToolNames(strings.ToLower(text)); names {
+	case AutoNames, DottedNames, UnderscoreNames:
+		return names, nil
+	}
+
+	return "", &fault{"is not one of auto, dotted, underscore", "Set it to one of them, or remove it."}
+}
+
+func parseLogLevel(text string) (slog.Level, *fault) {
+	switch strings.ToLower(text) {
+	case "debug":
+		return slog.LevelDebug, nil
+	case "info":
+		return slog.LevelInfo, nil
+	case "warn":
+		return slog.LevelWarn, nil
+	case "error":
+		return slog.LevelError, nil
+	}
+
+	return 0, &fault{"is not one of debug, info, warn, error", "Set it to one of them, or remove it."}
+}
+
+// isPlain says whether a text is valid UTF-8 on one line without control
+// characters. U+2028 and U+2029 break lines too: the published verifier cannot
+// read evidence whose actor holds one.
+func isPlain(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
+	})
+}

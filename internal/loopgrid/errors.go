@@ -1,0 +1,360 @@
+package loopgrid
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
+)
+
+// APIError is an answer of the service that is not a 2xx.
+type APIError struct {
+	Method string
+	Route  string // as in the API's documentation: {id} stands for the id
+	Status int
+	// Code is LoopGrid's code of a lifecycle conflict, such as action_blocked; empty elsewhere.
+	Code string
+	// Detail is the reason that the service gave, on one line, shortened, without what the caller sent.
+	Detail string
+	// RetryAfter is how long the service asks to wait (429); 0 where it does not say.
+	RetryAfter time.Duration
+}
+
+// Error tells route, status and the service's reason.
+func (e *APIError) Error() string {
+	text := fmt.Sprintf("LoopGrid answered %d to %s %s", e.Status, e.Method, e.Route)
+	if e.Code != "" {
+		text += ": " + e.Code
+	}
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	return text
+}
+
+// AnswerError is a 2xx answer that is not what the route answers.
+type AnswerError struct {
+	Method string
+	Route  string
+	Reason string
+}
+
+// Error tells the route and what is wrong with the answer.
+func (e *AnswerError) Error() string {
+	return fmt.Sprintf("the answer to %s %s cannot be used: %s", e.Method, e.Route, e.Reason)
+}
+
+// TransportError is a request without an answer.
+type TransportError struct {
+	Method string
+	Route  string
+	Err    error
+
+	failure failure
+}
+
+// Error tells what happened in words that name no address and no key.
+func (e *TransportError) Error() string {
+	switch e.failure {
+	case failRefused:
+		return "LoopGrid is not reachable: the connection was refused"
+	case failTimedOut:
+		return fmt.Sprintf("LoopGrid did not answer %s %s in time", e.Method, e.Route)
+	case failLost:
+		return fmt.Sprintf("the connection to LoopGrid ended before %s %s was answered", e.Method, e.Route)
+	case failCancelled, failAborted:
+		return fmt.Sprintf("%s %s was cancelled", e.Method, e.Route)
+	default:
+		return "LoopGrid is not reachable: " + unreachable(e.Err)
+	}
+}
+
+// Unwrap returns the error of the transport.
+func (e *TransportError) Unwrap() error { return e.Err }
+
+// Sent says whether the request, or a part of it, may have reached the service.
+func (e *TransportError) Sent() bool { return e.failure.mayHaveLanded() }
+
+func unreachable(err error) string {
+	var dns *net.DNSError
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var record tls.RecordHeaderError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &dns):
+		return "its host name cannot be resolved"
+	case errors.As(err, &unknown):
+		return "its certificate is signed by an unknown authority"
+	case errors.As(err, &name):
+		return "its certificate is for another host name"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "its certificate has expired or is not valid yet"
+	case errors.As(err, &invalid):
+		return "its certificate is not valid"
+	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return "it does not speak TLS on this port (http instead of https?)"
+	case errors.As(err, &op) && op.Op == "proxyconnect":
+		return "the proxy in between cannot be reached"
+	case errors.As(err, &op) && op.Op == "dial" && op.Timeout():
+		return "the connection timed out"
+	default:
+		return "the connection could not be made"
+	}
+}
+
+// Outcome says what became of a write that did not succeed.
+type Outcome int
+
+const (
+	// NotRecorded means that the service refused the write or never got it.
+	NotRecorded Outcome = iota
+	// Unknown means that the write may be in the ledger: no answer came, or one that does not tell.
+	Unknown
+)
+
+// String returns the words that users see.
+func (o Outcome) String() string {
+	if o == Unknown {
+		return "outcome unknown"
+	}
+	return "not recorded"
+}
+
+// WriteError is the error of every method of [Write].
+type WriteError struct {
+	Outcome Outcome
+	Err     error // an *APIError, *AnswerError or *TransportError, or why nothing was sent
+}
+
+// Error returns the text of the cause.
+func (e *WriteError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *WriteError) Unwrap() error { return e.Err }
+
+// OutcomeOf returns what an error of a [Write] means. Any other error counts as not recorded: nothing was sent.
+func OutcomeOf(err error) Outcome {
+	if w, ok := errors.AsType[*WriteError](err); ok {
+		return w.Outcome
+	}
+	return NotRecorded
+}
+
+// failure sorts what can go wrong with a request by what it means for a write and for a repeat.
+type failure int
+
+const (
+	failNone      failure = iota
+	failRejected          // a 4xx, or a redirect: the service did nothing
+	failUnreached         // never left: no name, no route, no TLS
+	failRefused           // never left: nothing listens there, perhaps only for a moment
+	failLimited           // 429: the service did nothing
+	failCancelled         // cancelled before anything was sent
+	failAnswer            // a 2xx that is not what the route answers
+	failServer            // 500 or another 5xx: the service has ended its work and does not say how
+	failGateway           // 502, 503, 504: something in between gave up, the service may still be at work
+	failLost              // the connection ended
+	failAborted           // cancelled after it had been sent
+	failTimedOut          // no answer in time
+)
+
+// String names the failure for the log.
+func (f failure) String() string {
+	names := [...]string{"ok", "rejected", "unreached", "refused", "limited", "cancelled", "unusable", "server_error", "gateway_error", "lost", "aborted", "timed_out"}
+	return names[f]
+}
+
+// mayHaveLanded says whether the service may have recorded the request nevertheless.
+func (f failure) mayHaveLanded() bool { return f >= failAnswer }
+
+// unsettles says whether the service may still be at work on the request.
+func (f failure) unsettles() bool { return f >= failGateway }
+
+func failureOf(err error) failure {
+	var api *APIError
+	var transport *TransportError
+	var unusable *AnswerError
+	switch {
+	case err == nil:
+		return failNone
+	case errors.As(err, &transport):
+		return transport.failure
+	case errors.As(err, &unusable):
+		return failAnswer
+	case errors.As(err, &api):
+		switch {
+		case api.Status == http.StatusTooManyRequests:
+			return failLimited
+		case api.Status == http.StatusBadGateway, api.Status == http.StatusServiceUnavailable, api.Status == http.StatusGatewayTimeout:
+			return failGateway
+		case api.Status >= http.StatusInternalServerError:
+			return failServer
+		default:
+			return failRejected
+		}
+	default:
+		return failRejected
+	}
+}
+
+// Windows numbers its socket errors differently from the constants that Go invents for it.
+const (
+	wsaConnectionReset   = syscall.Errno(10054)
+	wsaConnectionRefused = syscall.Errno(10061)
+)
+
+func (c *Client) transportError(ctx context.Context, r *request, err error, connected bool) error {
+	e := &TransportError{Method: r.method, Route: r.route, Err: err}
+	cause := ctx.Err()
+	switch {
+	case connected && (errors.Is(cause, context.DeadlineExceeded) || isTimeout(err)):
+		e.failure = failTimedOut
+	case connected && cause != nil:
+		e.failure = failAborted
+	case connected:
+		e.failure = failLost
+	case errors.Is(cause, context.Canceled):
+		e.failure = failCancelled
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, wsaConnectionRefused):
+		e.failure = failRefused
+	default:
+		e.failure = failUnreached
+	}
+	return e
+}
+
+func isTimeout(err error) bool {
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
+}
+
+// apiError reads an answer that is not a 2xx.
+func (c *Client) apiError(r *request, res *http.Response) error {
+	e := &APIError{Method: r.method, Route: r.route, Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"))}
+	if res.StatusCode < http.StatusBadRequest {
+		e.Detail = "a redirect, which is never followed"
+		return e
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxJSONAnswer))
+	if err != nil && len(body) == 0 {
+		return e // the status says enough
+	}
+	code, detail := c.errorDetail(body)
+	e.Code, e.Detail = c.clean(code, 60), c.clean(detail, 300)
+	return e
+}
+
+// errorDetail reads the three forms that LoopGrid's errors have. What the caller sent (input) is left out. A body in another
+// form, such as a proxy's page, is not shown: it says more about the proxy than about the problem.
+func (c *Client) errorDetail(body []byte) (code, detail string) {
+	if !jsontext.Value(body).IsValid() {
+		return "", ""
+	}
+	for name, value := range evidence.Members(body) {
+		if name != "detail" {
+			continue
+		}
+		switch value.Kind() {
+		case '"':
+			detail, _ = evidence.Unquote(value)
+		case '{':
+			for name, value := range evidence.Members(value) {
+				switch name {
+				case "code":
+					code, _ = evidence.Unquote(value)
+				case "message":
+					detail, _ = evidence.Unquote(value)
+				}
+			}
+		case '[':
+			detail = c.validationDetail(value)
+		default:
+		}
+	}
+	return code, detail
+}
+
+// validationDetail renders the list of a 422 as "field: message; field: message".
+func (c *Client) validationDetail(list jsontext.Value) string {
+	var all []string
+	for problem := range evidence.Elements(list) {
+		if len(all) == 5 {
+			all = append(all, "…")
+			break
+		}
+		var where []string
+		var msg string
+		for name, value := range evidence.Members(problem) {
+			switch name {
+			case "loc":
+				for step := range evidence.Elements(value) {
+					text, ok := evidence.Unquote(step)
+					if !ok {
+						text = string(step)
+					}
+					where = append(where, c.clean(text, 40))
+				}
+			case "msg":
+				msg, _ = evidence.Unquote(value)
+			}
+		}
+		if len(where) > 1 {
+			where = where[1:] // "body" or "query"
+		}
+		all = append(all, strings.Join(where, ".")+": "+c.clean(msg, 120))
+	}
+	return strings.Join(all, "; ")
+}
+
+// clean makes a text of the service fit for one line of a message, without the service key: it goes before the text is cut, or a part of
+// it would stay.
+func (c *Client) clean(text string, limit int) string {
+	if c.o.ServiceKey != "" {
+		text = strings.ReplaceAll(text, c.o.ServiceKey, "[service key]")
+	}
+	return clean(text, limit)
+}
+
+// clean makes a text of the service fit for one line of a message: no control, no bidirectional character, at most limit runes.
+func clean(text string, limit int) string {
+	var out strings.Builder
+	n := 0
+	for _, r := range text {
+		if r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp) {
+			r = ' '
+		}
+		if n++; n > limit {
+			out.WriteRune('…')
+			break
+		}
+		out.WriteRune(r)
+	}
+	return strings.Join(strings.Fields(out.String()), " ")
+}
+
+// retryAfter reads a Retry-After header, which holds seconds or a date.
+func retryAfter(header string) time.Duration {
+	if seconds, err := strconv.Atoi(strings.TrimSpace(header)); err == nil && seconds >= 0 {
+		return time.Duration(min(seconds, 86_400)) * time.Second
+	}
+	if date, err := http.ParseTime(header); err == nil {
+		return max(0, time.Until(date))
+	}
+	return 0
+}

@@ -1,0 +1,118 @@
+package sandbox
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
+)
+
+const keyHeader = "X-LoopGrid-Key"
+
+// Scopes of a service key. Admin includes the others.
+const (
+	scopeIngest = "ingest"
+	scopeRead   = "read"
+	scopeReview = "review"
+	scopeAdmin  = "admin"
+)
+
+// apiKey is a service key. It belongs to one workspace.
+type apiKey struct {
+	id, secret, workspace string
+	scopes                []string
+	// expires is zero where the key does not expire.
+	expires time.Time
+	revoked bool
+}
+
+// newKey makes a key; days is its life, 0 for no end. The caller holds mu.
+func (s *Server) newKey(workspace string, scopes []string, days int) *apiKey {
+	if len(scopes) == 0 {
+		scopes = []string{scopeIngest, scopeRead}
+	}
+	s.workspace(workspace)
+	key := &apiKey{id: "key_" + randomHex(16), secret: randomKey(), workspace: workspace, scopes: sortedScopes(scopes)}
+	if days > 0 {
+		key.expires = s.now().AddDate(0, 0, days)
+	}
+	s.apiKeys[key.secret] = key
+	return key
+}
+
+// authorize checks the credential of a request for a scope. An empty workspace is not compared with that of the key: this is how a key of one
+// workspace can write into "default".
+func (s *Server) authorize(r *request, workspace, scope string) error {
+	secret := r.Header.Get(keyHeader)
+	if secret == "" {
+		switch {
+		case r.Header.Get("Authorization") != "":
+			return refuse(http.StatusUnauthorized, "Invalid, expired, or insufficient human session ("+scope+" scope required)")
+		case s.auth:
+			return refuse(http.StatusUnauthorized, "Missing or insufficient LoopGrid credential ("+scope+" scope required)")
+		}
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := s.apiKeys[secret]
+	valid := key != nil && !key.revoked && (key.expires.IsZero() || key.expires.After(s.now())) &&
+		(slices.Contains(key.scopes, scope) || slices.Contains(key.scopes, scopeAdmin))
+	switch {
+	case !valid:
+		return refuse(http.StatusUnauthorized, "Invalid, revoked, or insufficient LoopGrid API key ("+scope+" scope required)")
+	case workspace != "" && key.workspace != workspace:
+		return refuse(http.StatusForbidden, "API key does not belong to this workspace")
+	}
+	return nil
+}
+
+// createKey is POST /api/v1/workspaces/{w}/keys.
+func (s *Server) createKey(r *request) (*answer, error) {
+	workspace := r.params[0]
+	if err := s.authorize(r, workspace, scopeAdmin); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.charge(0) {
+		return nil, errFull()
+	}
+	key := s.newKey(workspace, r.form.list("scopes"), r.form.num("expires_in_days"))
+	return answerJSON(evidence.Object(
+		kv("key_id", quoted(key.id)),
+		kv("name", quoted(r.form.str("name"))),
+		kv("workspace_id", quoted(workspace)),
+		kv("scopes", texts(key.scopes)),
+		kv("api_key", quoted(key.secret)),
+		kv("warning", quoted("Keep this key now: it is not shown again.")),
+	))
+}
+
+// revokeKey is DELETE /api/v1/workspaces/{w}/keys/{id}.
+func (s *Server) revokeKey(r *request) (*answer, error) {
+	workspace, id := r.params[0], r.params[1]
+	if err := s.authorize(r, workspace, scopeAdmin); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range s.apiKeys {
+		if key.id == id && key.workspace == workspace {
+			key.revoked = true
+			return answerJSON(evidence.Object(kv("ok", boolean(true)), kv("key_id", quoted(id)), kv("revoked", boolean(true))))
+		}
+	}
+	return nil, refuse(http.StatusNotFound, "API key not found")
+}
+
+// texts returns a list of strings as JSON text.
+func texts(list []string) []byte {
+	quotedList := make([]string, len(list))
+	for i, s := range list {
+		quotedList[i] = string(quoted(s))
+	}
+	return []byte("[" + strings.Join(quotedList, ",") + "]")
+}
