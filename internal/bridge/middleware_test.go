@@ -53,7 +53,7 @@ func TestACallThatWasCancelledFromOurSide(t *testing.T) {
 		})
 	result, err := call(t.Context(), "tools/call", &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Name: "echo"}})
 	require.NoError(t, err)
-	assert.Equal(t, failed("The call was cancelled.", "Nothing was recorded."), result)
+	assert.Equal(t, failed("The call was cancelled. Nothing was recorded."), result)
 }
 
 func TestTheLogOfAPanicHasTheStackAndNotTheValue(t *testing.T) {
