@@ -57,7 +57,7 @@ func TestModel(t *testing.T) {
 
 func fromEnvironment(t *testing.T, name string, otherwise uint64) uint64 {
 	t.Helper()
-	text, set := os.LookupEnv(name) //nolint:forbidigo // How long a test takes is up to who runs it.
+	text, set := os.LookupEnv(name)
 	if !set {
 		return otherwise
 	}
