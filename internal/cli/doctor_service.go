@@ -127,7 +127,7 @@ func (d *doctor) checkKey(ctx context.Context) (newest, unreadable string) {
 		}
 		return n
 	}
-	unreadable = "the key cannot read"
+	unreadable = "reading is refused"
 	switch granted, denied := count(loopgrid.AccessGranted), count(loopgrid.AccessDenied); {
 	case count(loopgrid.AccessElsewhere) > 0:
 		d.fail(idKey, "service key: it belongs to another workspace than "+d.settings.Workspace,
