@@ -105,8 +105,7 @@ func tryDir(dir string) error {
 
 // reason is the cause of an error of the file system, without the name of the file that was tried.
 func reason(err error) string {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err.Error()
 	}
 	return err.Error()

@@ -65,7 +65,7 @@ func recognize(path string) string {
 	if err != nil {
 		return "it cannot be read"
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was read only
 	const (
 		most   = 64 << 20
 		script = 1 << 10 // bytes of a script in which its interpreter is named

@@ -24,7 +24,7 @@ func local(t *testing.T, executable string) string {
 	return out.String()
 }
 
-// install puts a program named loopgrid-mcp into a directory that is alone on PATH.
+// install puts a program named loopgrid-mcp into a directory of its own.
 func install(t *testing.T, content string) string {
 	t.Helper()
 	name := "loopgrid-mcp"
@@ -32,12 +32,11 @@ func install(t *testing.T, content string) string {
 		name += ".exe"
 	}
 	path := filepath.Join(t.TempDir(), name)
-	require.NoError(t, os.WriteFile(path, []byte(content), 0o755)) //nolint:gosec // a program
-	t.Setenv("PATH", filepath.Dir(path))
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o755))
 	return path
 }
 
-func TestDoctorFindsWhatHostsStart(t *testing.T) { //nolint:paralleltest // it sets the environment
+func TestDoctorFindsWhatHostsStart(t *testing.T) {
 	for name, tt := range map[string]struct{ content, kind string }{
 		"pip":            {"#!/usr/bin/python3.12\n# -*- coding: utf-8 -*-\nimport re\n", "a Python script: the Python bridge, version 0.1"},
 		"pip, long path": {"#!/bin/sh\n'''exec' \"/a long/venv/bin/python\" \"$0\" \"$@\"\n", "a Python script: the Python bridge, version 0.1"},
@@ -48,8 +47,9 @@ func TestDoctorFindsWhatHostsStart(t *testing.T) { //nolint:paralleltest // it s
 		"an empty file":  {"", "not a build of this program"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			quiet(t, "")
+			quiet(t)
 			path := install(t, tt.content)
+			t.Setenv("PATH", filepath.Dir(path))
 			out := local(t, filepath.Join(t.TempDir(), "loopgrid-mcp"))
 			assert.Contains(t, out, "[WARN] loopgrid-mcp on PATH: another one, "+path+" ("+tt.kind+")\n  → Hosts that start it by name run that one: ")
 		})
@@ -57,8 +57,9 @@ func TestDoctorFindsWhatHostsStart(t *testing.T) { //nolint:paralleltest // it s
 }
 
 func TestDoctorFindsItself(t *testing.T) {
-	quiet(t, "")
+	quiet(t)
 	path := install(t, "#!/bin/sh\nexit 1\n")
+	t.Setenv("PATH", filepath.Dir(path))
 	assert.Contains(t, local(t, path), "[INFO] program: "+path+", version "+cli.Version+"\n[OK] loopgrid-mcp on PATH: this program\n")
 
 	t.Setenv("PATH", t.TempDir())
@@ -74,7 +75,7 @@ func TestDoctorFindsItself(t *testing.T) {
 }
 
 func TestDoctorNamesVariables(t *testing.T) {
-	quiet(t, "")
+	quiet(t)
 	t.Setenv("LOOPGRID_SERVICE_KEY", "lg_live_private")
 	t.Setenv("LOOPGRID_DATABASE_URL", "postgresql://private")
 	out := local(t, "")
@@ -95,7 +96,7 @@ func filesIn(t *testing.T, dir string) (names []string) {
 }
 
 func TestDoctorEvidenceDirectory(t *testing.T) {
-	quiet(t, "")
+	quiet(t)
 	base := t.TempDir()
 	dir := filepath.Join(base, "a", "b")
 	t.Setenv("LOOPGRID_EVIDENCE_DIR", dir)
@@ -132,7 +133,7 @@ func TestDoctorEvidenceDirectoryThatCannotBeWritten(t *testing.T) {
 	if runtime.GOOS == "windows" || os.Geteuid() == 0 {
 		t.Skip("modes keep nobody out here")
 	}
-	quiet(t, "")
+	quiet(t)
 	dir := t.TempDir()
 	require.NoError(t, os.Chmod(dir, 0o500)) //nolint:gosec // a directory
 	t.Setenv("LOOPGRID_EVIDENCE_DIR", dir)

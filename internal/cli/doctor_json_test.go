@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files") //nolint:gochecknoglobals // a test flag
 
-func TestDoctorJSON(t *testing.T) { //nolint:paralleltest // it sets the environment
+func TestDoctorJSON(t *testing.T) {
 	for name, tt := range map[string]struct {
 		code    int
 		environ map[string]string
@@ -30,7 +30,8 @@ func TestDoctorJSON(t *testing.T) { //nolint:paralleltest // it sets the environ
 		t.Run(name, func(t *testing.T) {
 			s := sandbox.New(sandbox.Options{Auth: true})
 			url := serve(t, s)
-			quiet(t, url)
+			quiet(t)
+			t.Setenv("LOOPGRID_BASE_URL", url)
 			key := s.CreateKey("default")
 			t.Setenv("LOOPGRID_SERVICE_KEY", key)
 			status, _ := request(t, http.MethodPost, url+"/api/v1/decisions", key, `{"decision_type":"t"}`)

@@ -20,7 +20,7 @@ import (
 
 const (
 	wrongAddress  = "Check host, port and base path of LOOPGRID_BASE_URL: LoopGrid answers GET /health below it."
-	startLoopGrid = "Start LoopGrid, or set LOOPGRID_BASE_URL to where it runs. In a container 127.0.0.1 is the container itself."
+	startLoopGrid = "Start LoopGrid, or set LOOPGRID_BASE_URL to where it runs."
 )
 
 // Windows numbers its socket errors differently from the constants that Go invents for it.
@@ -114,7 +114,7 @@ func (d *doctor) diagnoseConnection(ctx context.Context, err error, proxy string
 	case errors.As(err, &dns):
 		return fmt.Sprintf("%sno name server answered for its host name %s", unreachable, base.Hostname()), "Check this machine's network and its DNS settings."
 	case isErrno(err, syscall.ECONNREFUSED, wsaConnectionRefused):
-		return fmt.Sprintf("%sthe connection was refused: nothing listens at %s", unreachable, base.Host), d.elsewhereOr(ctx, startLoopGrid)
+		return fmt.Sprintf("%sthe connection was refused: nothing listens at %s", unreachable, base.Host), d.elsewhereOr(ctx, startLoopGrid+inContainers(base))
 	case isErrno(err, syscall.ENETUNREACH, wsaNetUnreachable), isErrno(err, syscall.EHOSTUNREACH, wsaHostUnreachable):
 		return fmt.Sprintf("%sthere is no route to %s", unreachable, base.Host), "Check this machine's network, a VPN, and the address in LOOPGRID_BASE_URL."
 	case strings.Contains(errText(err), "malformed HTTP"):
@@ -136,6 +136,14 @@ func (d *doctor) diagnoseConnection(ctx context.Context, err error, proxy string
 }
 
 const cutRemedy = "Something in between, or another service on the port, ends the connection: check the address, then LoopGrid's log."
+
+// inContainers adds what loopback means there.
+func inContainers(base *url.URL) string {
+	if !isLoopback(base) {
+		return ""
+	}
+	return " In a container " + base.Hostname() + " is the container itself."
+}
 
 // orHTTPS adds a hint for an http address: a server that expects TLS hangs up on plain http.
 func orHTTPS(base *url.URL) string {
@@ -220,8 +228,7 @@ func (d *doctor) elsewhereOr(ctx context.Context, remedy string) string {
 func (d *doctor) elsewhere(ctx context.Context) string {
 	base := d.settings.BaseURL
 	for _, host := range []string{"127.0.0.1", "::1"} {
-		here := base.Hostname()
-		if here == host || here != "localhost" && here != "127.0.0.1" && here != "::1" {
+		if base.Hostname() == host || !isLoopback(base) {
 			continue
 		}
 		other := *base
@@ -243,6 +250,12 @@ func (d *doctor) elsewhere(ctx context.Context) string {
 	return ""
 }
 
+// isLoopback says whether the address is one of the usual spellings of this machine.
+func isLoopback(base *url.URL) bool {
+	host := base.Hostname()
+	return host == "localhost" || host == "127.0.0.1" || host == "::1"
+}
+
 // timedOut says whether a request ended because its time was over.
 func timedOut(err error) bool {
 	var n net.Error
@@ -256,8 +269,7 @@ func isErrno(err error, number, windows syscall.Errno) bool {
 
 // errText is the text of the transport's own error: net/http has no types for some of its errors. It is never shown.
 func errText(err error) string {
-	var transport *loopgrid.TransportError
-	if errors.As(err, &transport) {
+	if transport, ok := errors.AsType[*loopgrid.TransportError](err); ok {
 		return transport.Err.Error()
 	}
 	return err.Error()

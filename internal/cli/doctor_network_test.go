@@ -70,14 +70,16 @@ func TestDoctorNothingListens(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, free.Close())
 	require.NotEqual(t, address, free.Addr().String())
-	quiet(t, "http://"+free.Addr().String())
-	unreached(t, `LoopGrid is not reachable: the connection was refused: nothing listens at 127\.0\.0\.1:\d+`, `Start LoopGrid, or set LOOPGRID_BASE_URL`)
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", "http://"+free.Addr().String())
+	unreached(t, `LoopGrid is not reachable: the connection was refused: nothing listens at 127\.0\.0\.1:\d+`, `Start LoopGrid, or set LOOPGRID_BASE_URL to where it runs\. In a container 127\.0\.0\.1 is the container itself\.`)
 }
 
 func TestDoctorNoSuchName(t *testing.T) {
 	// A label of more than 63 letters cannot exist, so nobody has to be asked for it.
 	name := strings.Repeat("a", 64) + ".example"
-	quiet(t, "http://"+name+":8000")
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", "http://"+name+":8000")
 	unreached(t, `LoopGrid is not reachable: its host name a+\.example cannot be resolved`, `Check the spelling`)
 }
 
@@ -89,14 +91,16 @@ func TestDoctorHangsUp(t *testing.T) {
 		_, _ = c.Read(make([]byte, 1)) // the request is there
 		_ = c.Close()
 	})
-	quiet(t, "http://"+reset)
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", "http://"+reset)
 	unreached(t, `the connection to 127\.0\.0\.1:\d+ was reset before GET /health was answered`, `If the port speaks TLS, the address is https://127\.0\.0\.1:\d+\.`)
 
 	closed := listen(t, func(c net.Conn) {
 		_, _ = http.ReadRequest(bufio.NewReader(c))
 		_ = c.Close()
 	})
-	quiet(t, "http://"+closed)
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", "http://"+closed)
 	unreached(t, `the connection to LoopGrid ended before GET /health was answered`, `Something in between`)
 }
 
@@ -108,7 +112,8 @@ func TestDoctorSilence(t *testing.T) {
 			_ = (<-held).Close()
 		}
 	})
-	quiet(t, "http://"+silent)
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", "http://"+silent)
 	t.Setenv("LOOPGRID_MCP_TIMEOUT_SECONDS", "0.3")
 	began := time.Now()
 	unreached(t, `http://127\.0\.0\.1:\d+ accepts the connection, but did not answer GET /health within 0\.30 s`, `LoopGrid hangs`)
@@ -121,7 +126,8 @@ func TestDoctorAnotherProtocol(t *testing.T) {
 		_, _ = io.Copy(io.Discard, c)
 		_ = c.Close()
 	})
-	quiet(t, "http://"+ssh)
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", "http://"+ssh)
 	unreached(t, `what listens at 127\.0\.0\.1:\d+ does not speak HTTP: another service, or https`, `Check host, port and base path`)
 }
 
@@ -145,15 +151,20 @@ func TestDoctorAnotherService(t *testing.T) {
 		"asks to log in":  {page(401, "text/html", "private"), `\S+/base answers 401 to GET /health, which .*`, `Check host`},
 		"gateway":         {page(502, "text/html", "<html>private"), `LoopGrid answered 502 to GET /health`, `This is the gateway or proxy before it speaking`},
 		"fails":           {page(500, "text/plain", "private"), `LoopGrid answered 500 to GET /health`, `look at its log`},
-		"to https": {http.RedirectHandler("https://user:private@loopgrid.example/base/health?private=1", 308), `\S+/base redirects \(308\) from http to https, and redirects are never followed`,
-			`If https://loopgrid\.example/base is your LoopGrid, set LOOPGRID_BASE_URL to it\.`},
-		"to another host": {http.RedirectHandler("http://other.example/health", 307), `\S+/base redirects \(307\), and redirects are never followed, since they could carry the key elsewhere`,
-			`If http://other\.example is your LoopGrid`},
-		"to a login page": {http.RedirectHandler("https://login.example/?private=1", 302), `\S+/base redirects \(302\) to another page of https://login\.example: a login page, or another web server`, `Check host`},
+		"to https": {
+			http.RedirectHandler("https://user:private@loopgrid.example/base/health?private=1", http.StatusPermanentRedirect), `\S+/base redirects \(308\) from http to https, and redirects are never followed`,
+			`If https://loopgrid\.example/base is your LoopGrid, set LOOPGRID_BASE_URL to it\.`,
+		},
+		"to another host": {
+			http.RedirectHandler("http://other.example/health", http.StatusTemporaryRedirect), `\S+/base redirects \(307\), and redirects are never followed, since they could carry the key elsewhere`,
+			`If http://other\.example is your LoopGrid`,
+		},
+		"to a login page": {http.RedirectHandler("https://login.example/?private=1", http.StatusFound), `\S+/base redirects \(302\) to another page of https://login\.example: a login page, or another web server`, `Check host`},
 		"nowhere":         {page(304, "text/html", ""), `\S+/base redirects \(304\), and .*`, `Check host`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			quiet(t, serve(t, tt.handler))
+			quiet(t)
+			t.Setenv("LOOPGRID_BASE_URL", serve(t, tt.handler))
 			unreached(t, tt.text, tt.remedy)
 			_, out := examine(t)
 			assert.NotContains(t, out, "private"+"=")
@@ -199,12 +210,18 @@ func TestDoctorTLS(t *testing.T) {
 		config       *tls.Config
 		text, remedy string
 	}{
-		"expired": {&tls.Config{Certificates: []tls.Certificate{certificate(t, time.Date(2024, 2, 3, 4, 5, 0, 0, time.UTC), "127.0.0.1")}},
-			`its certificate has expired or is not valid yet \(valid from 2023-02-03 04:05 UTC to 2024-02-03 04:05 UTC\)`, `renewed\. If the dates are right, the clock`},
-		"wrong name": {&tls.Config{Certificates: []tls.Certificate{certificate(t, next, "a.example", "b.example", "192.0.2.1")}},
-			`its certificate is for another host name than 127\.0\.0\.1`, `\(a\.example, b\.example, 192\.0\.2\.1\)`},
-		"unknown authority": {&tls.Config{Certificates: []tls.Certificate{certificate(t, next, "127.0.0.1")}},
-			`its certificate is signed by an unknown authority`, `If it is your own authority`},
+		"expired": {
+			&tls.Config{Certificates: []tls.Certificate{certificate(t, time.Date(2024, 2, 3, 4, 5, 0, 0, time.UTC), "127.0.0.1")}},
+			`its certificate has expired or is not valid yet \(valid from 2023-02-03 04:05 UTC to 2024-02-03 04:05 UTC\)`, `renewed\. If the dates are right, the clock`,
+		},
+		"wrong name": {
+			&tls.Config{Certificates: []tls.Certificate{certificate(t, next, "a.example", "b.example", "192.0.2.1")}},
+			`its certificate is for another host name than 127\.0\.0\.1`, `\(a\.example, b\.example, 192\.0\.2\.1\)`,
+		},
+		"unknown authority": {
+			&tls.Config{Certificates: []tls.Certificate{certificate(t, next, "127.0.0.1")}},
+			`its certificate is signed by an unknown authority`, `If it is your own authority`,
+		},
 		"no common version": {&tls.Config{
 			Certificates: []tls.Certificate{certificate(t, next, "127.0.0.1")},
 			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -213,17 +230,20 @@ func TestDoctorTLS(t *testing.T) {
 		}, `it broke off the TLS handshake`, `a client certificate cannot be given`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			quiet(t, serveTLS(t, tt.config)) //nolint:gosec // versions as Go has them
+			quiet(t)
+			t.Setenv("LOOPGRID_BASE_URL", serveTLS(t, tt.config))
 			unreached(t, "LoopGrid is not reachable: "+tt.text, tt.remedy)
 		})
 	}
 	t.Run("http on the port of https", func(t *testing.T) {
-		url := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{certificate(t, next, "127.0.0.1")}}) //nolint:gosec // versions as Go has them
-		quiet(t, strings.Replace(url, "https:", "http:", 1))
+		url := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{certificate(t, next, "127.0.0.1")}})
+		quiet(t)
+		t.Setenv("LOOPGRID_BASE_URL", strings.Replace(url, "https:", "http:", 1))
 		unreached(t, `http://127\.0\.0\.1:\d+ asks for https`, `Set LOOPGRID_BASE_URL to https://127\.0\.0\.1:\d+\.`)
 	})
 	t.Run("https on the port of http", func(t *testing.T) {
-		quiet(t, strings.Replace(serve(t, sandbox.New(sandbox.Options{})), "http:", "https:", 1))
+		quiet(t)
+		t.Setenv("LOOPGRID_BASE_URL", strings.Replace(serve(t, sandbox.New(sandbox.Options{})), "http:", "https:", 1))
 		unreached(t, `LoopGrid is not reachable: it does not speak TLS on this port \(http instead of https\?\)`, `set LOOPGRID_BASE_URL to http://127\.0\.0\.1:\d+/base\.`)
 	})
 }
@@ -248,14 +268,16 @@ func TestDoctorFindsTheOtherLoopbackAddress(t *testing.T) {
 		keys <- r.Header.Get("X-LoopGrid-Key")
 		s.ServeHTTP(w, r)
 	}))
-	quiet(t, "http://127.0.0.1:"+port)
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", "http://127.0.0.1:"+port)
 	unreached(t, `LoopGrid is not reachable: the connection was refused: .*`, `LoopGrid answers at http://\[::1\]:\d+: set LOOPGRID_BASE_URL to that\.`)
 	assert.Empty(t, <-keys, "a service that was not asked for does not get the key")
 
 	other, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:"+port)
 	require.NoError(t, err)
 	started(other, http.NotFoundHandler())
-	quiet(t, "http://127.0.0.1:"+port)
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", "http://127.0.0.1:"+port)
 	unreached(t, `http://127\.0\.0\.1:\d+ answers 404 to GET /health, .*`, `LoopGrid answers at http://\[::1\]:\d+: set LOOPGRID_BASE_URL to that\.`)
 }
 
@@ -265,8 +287,7 @@ func runProcess(t *testing.T, environ ...string) (code int, out string) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "doctor") //nolint:gosec // this test binary
 	cmd.Env = append(os.Environ(), append(environ, asProgram+"=1", "NO_PROXY=", "no_proxy=", "http_proxy=", "https_proxy=")...)
 	output, err := cmd.Output()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
+	if _, ended := errors.AsType[*exec.ExitError](err); !ended {
 		require.NoError(t, err)
 	}
 	return cmd.ProcessState.ExitCode(), string(output)
@@ -290,18 +311,19 @@ func TestDoctorProxy(t *testing.T) {
 		{"gone", "http://loopgrid.example:8000", "http://user:private@127.0.0.1:1", nil, 1, []string{
 			"[FAIL] LoopGrid is not reachable: the proxy 127.0.0.1:1 in between cannot be reached\n  → Add loopgrid.example to NO_PROXY",
 		}},
-		{"wants a password", "http://loopgrid.example:8000", withUser, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(407) }, 1, []string{
+		{"wants a password", "http://loopgrid.example:8000", withUser, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProxyAuthRequired) }, 1, []string{
 			"[FAIL] LoopGrid is not reachable: the proxy " + at + " asks for a user name and a password (407)\n  → Add loopgrid.example to NO_PROXY",
 		}},
-		{"does not get there", "http://loopgrid.example:8000", withUser, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, 1, []string{
+		{"does not get there", "http://loopgrid.example:8000", withUser, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, 1, []string{
 			"[FAIL] LoopGrid answered 503 to GET /health\n  → This is the proxy " + at + " speaking, which does not reach LoopGrid",
 		}},
-		{"refuses the tunnel", "https://loopgrid.example", withUser, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(403) }, 1, []string{
+		{"refuses the tunnel", "https://loopgrid.example", withUser, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, 1, []string{
 			"[FAIL] LoopGrid is not reachable: the proxy " + at + " in between does not let the connection through\n  → Add loopgrid.example to NO_PROXY",
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			quiet(t, tt.url)
+			quiet(t)
+			t.Setenv("LOOPGRID_BASE_URL", tt.url)
 			answer = tt.answer
 			code, out := runProcess(t, "HTTP_PROXY="+tt.proxy, "HTTPS_PROXY="+tt.proxy)
 			assert.Equal(t, tt.code, code, out)

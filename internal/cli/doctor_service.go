@@ -260,7 +260,7 @@ func (d *doctor) checkChain(ctx context.Context, newest, unreadable string) {
 	case errors.As(err, &api) && api.Status == http.StatusInternalServerError:
 		d.fail(idChain, "chain: LoopGrid failed to check it (500)", "The ledger may be damaged: LoopGrid's operator should look at its log.")
 	case err != nil && (ctx.Err() != nil || timedOut(err)):
-		d.warn(idChain, fmt.Sprintf("chain: not checked, LoopGrid had no answer after %s", seconds(took)), slow)
+		d.warn(idChain, "chain: not checked, LoopGrid had no answer after "+seconds(took), slow)
 	case err != nil:
 		d.warn(idChain, "chain: not checked, "+plain(err), "Run doctor again; LoopGrid's log says more.")
 	case !v.Valid:

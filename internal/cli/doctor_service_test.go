@@ -63,7 +63,7 @@ func withAudit(s http.Handler, admins ...string) http.Handler {
 	})
 }
 
-func TestDoctorTellsKeysApart(t *testing.T) { //nolint:paralleltest // it sets the environment
+func TestDoctorTellsKeysApart(t *testing.T) {
 	now := time.Now()
 	var mu sync.Mutex
 	s := sandbox.New(sandbox.Options{Auth: true, Now: func() time.Time {
@@ -133,7 +133,8 @@ func TestDoctorTellsKeysApart(t *testing.T) { //nolint:paralleltest // it sets t
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			quiet(t, url)
+			quiet(t)
+			t.Setenv("LOOPGRID_BASE_URL", url)
 			recordsNothing(t, s)
 			t.Setenv("LOOPGRID_SERVICE_KEY", tt.key)
 			if tt.review {
@@ -154,7 +155,8 @@ func TestDoctorTellsKeysApart(t *testing.T) { //nolint:paralleltest // it sets t
 
 func TestDoctorWhereNoKeyIsNeeded(t *testing.T) {
 	s := sandbox.New(sandbox.Options{})
-	quiet(t, serve(t, s))
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", serve(t, s))
 	recordsNothing(t, s)
 	t.Setenv("LOOPGRID_SERVICE_KEY", "no-such-key")
 	code, out := examine(t)
@@ -169,7 +171,8 @@ func TestDoctorWhereNoKeyIsNeeded(t *testing.T) {
 
 func TestDoctorAdminThatCannotBeToldApart(t *testing.T) {
 	s := sandbox.New(sandbox.Options{Auth: true})
-	quiet(t, serve(t, s))
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", serve(t, s))
 	recordsNothing(t, s)
 	t.Setenv("LOOPGRID_SERVICE_KEY", s.CreateKey("default", "admin"))
 	code, out := examine(t)
@@ -181,7 +184,8 @@ func TestDoctorAdminThatCannotBeToldApart(t *testing.T) {
 func TestDoctorVerifiesTheChain(t *testing.T) {
 	s := sandbox.New(sandbox.Options{Faults: sandbox.Faults{ForkChain: true, WriteTime: 50 * time.Millisecond}})
 	url := serve(t, s)
-	quiet(t, url)
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", url)
 	for range 2 {
 		status, _ := request(t, http.MethodPost, url+"/api/v1/decisions", "", `{"decision_type":"t"}`)
 		require.Equal(t, http.StatusOK, status)
@@ -235,7 +239,7 @@ func answering(status int, body string) http.HandlerFunc {
 	}
 }
 
-func TestDoctorWithAServiceInTrouble(t *testing.T) { //nolint:paralleltest // it sets the environment
+func TestDoctorWithAServiceInTrouble(t *testing.T) {
 	const private = `{"detail":"row of private@example.com"}`
 	type routes = map[string]http.HandlerFunc
 	for name, tt := range map[string]struct {
@@ -301,7 +305,8 @@ func TestDoctorWithAServiceInTrouble(t *testing.T) { //nolint:paralleltest // it
 				}
 			}
 			url := serve(t, changed(t, s, tt.routes))
-			quiet(t, url)
+			quiet(t)
+			t.Setenv("LOOPGRID_BASE_URL", url)
 			direct := serve(t, s)
 			status, _ := request(t, http.MethodPost, direct+"/api/v1/decisions", key, `{"decision_type":"t"}`)
 			require.Equal(t, http.StatusOK, status)
@@ -331,7 +336,8 @@ func (recorder) WriteHeader(int)     {}
 func TestDoctorIsBoundWhenNothingIsAnswered(t *testing.T) {
 	s := sandbox.New(sandbox.Options{})
 	url := serve(t, changed(t, s, map[string]http.HandlerFunc{"/info": nil, "/api/v1/decisions": nil, "/evaluate": nil, "/reviews": nil}))
-	quiet(t, url)
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", url)
 	t.Setenv("LOOPGRID_MCP_TIMEOUT_SECONDS", "0.3")
 	began := time.Now()
 	code, out := examine(t)

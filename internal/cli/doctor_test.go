@@ -31,12 +31,11 @@ func TestMain(m *testing.M) {
 }
 
 // quiet sets an environment in which the doctor has nothing to say about this machine.
-func quiet(t *testing.T, url string) {
+func quiet(t *testing.T) {
 	t.Helper()
 	clearEnvironment(t)
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("NO_COLOR", "")
-	t.Setenv("LOOPGRID_BASE_URL", url)
 }
 
 // serve serves a handler under a base path, and has it answer for nothing else.
@@ -65,7 +64,8 @@ func examine(t *testing.T) (code int, out string) {
 
 func TestDoctorPrintsTheLinesOfThePythonBridge(t *testing.T) {
 	url := serve(t, sandbox.New(sandbox.Options{}))
-	quiet(t, url+"/")
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", url+"/")
 	dir := os.Getenv("LOOPGRID_EVIDENCE_DIR")
 	require.NoError(t, os.Chmod(dir, 0o700)) //nolint:gosec // a directory
 	want := `[OK] LoopGrid reachable: ` + url + `
@@ -110,7 +110,8 @@ func machineless(out string) string {
 }
 
 func TestDoctorWithBrokenSettings(t *testing.T) {
-	quiet(t, "ftp://private.example")
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", "ftp://private.example")
 	t.Setenv("LOOPGRID_MCP_ENABLE_REVIEW_TOOL", "perhaps")
 	t.Setenv("LOOPGRID_SERVICE_KY", "x")
 	code, out := examine(t)
@@ -124,7 +125,8 @@ func TestDoctorWithBrokenSettings(t *testing.T) {
 	assert.NotContains(t, out, "perhaps")
 
 	// A setting that does not touch every call keeps nothing from being checked.
-	quiet(t, serve(t, sandbox.New(sandbox.Options{})))
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", serve(t, sandbox.New(sandbox.Options{})))
 	t.Setenv("LOOPGRID_EVIDENCE_DIR", "${HOME}/x")
 	code, out = examine(t)
 	assert.Equal(t, 2, code)
@@ -133,7 +135,8 @@ func TestDoctorWithBrokenSettings(t *testing.T) {
 }
 
 func TestDoctorColours(t *testing.T) {
-	quiet(t, serve(t, sandbox.New(sandbox.Options{Auth: true})))
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", serve(t, sandbox.New(sandbox.Options{Auth: true})))
 	colored := func(terminal bool, args ...string) string {
 		var out bytes.Buffer
 		cli.Run(t.Context(), cli.Process{Args: append([]string{"loopgrid-mcp", "doctor"}, args...), Stdout: &out, Stderr: io.Discard, StdoutTerminal: terminal})
@@ -152,7 +155,8 @@ func TestDoctorColours(t *testing.T) {
 func TestDoctorEndsAtASignal(t *testing.T) {
 	asked := make(chan struct{}, 1)
 	never := make(chan struct{})
-	quiet(t, serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		asked <- struct{}{}
 		<-never
 	})))
@@ -168,6 +172,14 @@ func TestDoctorEndsAtASignal(t *testing.T) {
 	assert.Equal(t, 1, code)
 	assert.Contains(t, out.String(), "[FAIL] GET /health was cancelled\n")
 	assert.Less(t, time.Since(began), 10*time.Second, "the time-out is 20 s")
+}
+
+func TestDoctorWithAKeyThatIsAWord(t *testing.T) {
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", serve(t, sandbox.New(sandbox.Options{})))
+	t.Setenv("LOOPGRID_SERVICE_KEY", "x")
+	_, out := examine(t)
+	assert.Contains(t, out, "[INFO] raw payload export enabled: no\n", "its own words stay")
 }
 
 func TestDoctorUsage(t *testing.T) {
