@@ -96,7 +96,7 @@ func runDoctor(ctx context.Context, p Process, args []string) int {
 		return usage(p, fmt.Sprintf("doctor: unknown argument %q", flags.Arg(0)))
 	}
 	s := config.Load()
-	d := &doctor{process: p, settings: s, client: newClient(s, slog.New(slog.DiscardHandler))}
+	d := &doctor{process: p, settings: s, client: newClient(p, s, slog.New(slog.DiscardHandler))}
 	if *asJSON {
 		return d.printJSON(ctx)
 	}

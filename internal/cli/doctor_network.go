@@ -117,7 +117,7 @@ func (d *doctor) diagnoseConnection(ctx context.Context, err error, proxy string
 		return fmt.Sprintf("%sthe connection was refused: nothing listens at %s", unreachable, base.Host), d.elsewhereOr(ctx, startLoopGrid+inContainers(base))
 	case isErrno(err, syscall.ENETUNREACH, wsaNetUnreachable), isErrno(err, syscall.EHOSTUNREACH, wsaHostUnreachable):
 		return fmt.Sprintf("%sthere is no route to %s", unreachable, base.Host), "Check this machine's network, a VPN, and the address in LOOPGRID_BASE_URL."
-	case strings.Contains(errText(err), "malformed HTTP"):
+	case isNotHTTP(errText(err)):
 		return fmt.Sprintf("what listens at %s does not speak HTTP: another service, or https", base.Host), d.elsewhereOr(ctx, wrongAddress+orHTTPS(base))
 	case isErrno(err, syscall.ECONNRESET, wsaConnectionReset):
 		return fmt.Sprintf("the connection to %s was reset before GET /health was answered", base.Host), d.elsewhereOr(ctx, cutRemedy+orHTTPS(base))
@@ -133,6 +133,14 @@ func (d *doctor) diagnoseConnection(ctx context.Context, err error, proxy string
 		return fmt.Sprintf("%sthe proxy %s in between does not let the connection through", unreachable, proxy), proxyRemedy(base)
 	}
 	return err.Error(), wrongAddress
+}
+
+// isNotHTTP knows the texts of net/http for an answer that is no HTTP. Whatever speaks first, as SSH and databases do, or hangs up
+// before it is asked anything, meets the client while it still believes the connection idle.
+func isNotHTTP(text string) bool {
+	return slices.ContainsFunc([]string{
+		"malformed HTTP", "readLoopPeekFailLocked", "server closed idle connection", "use of closed network connection",
+	}, func(part string) bool { return strings.Contains(text, part) })
 }
 
 const cutRemedy = "Something in between, or another service on the port, ends the connection: check the address, then LoopGrid's log."
@@ -242,6 +250,7 @@ func (d *doctor) elsewhere(ctx context.Context) string {
 		const patience = 2 * time.Second
 		client := loopgrid.New(loopgrid.Options{
 			BaseURL: &other, Workspace: d.settings.Workspace, UserAgent: "loopgrid-mcp/" + Version, Timeout: min(d.settings.Timeout/2, patience),
+			Transport: d.process.Transport,
 		})
 		if health, err := client.Health(ctx); err == nil && health.Service == "loopgrid" {
 			return other.String()

@@ -115,9 +115,7 @@ func TestDoctorSilence(t *testing.T) {
 	quiet(t)
 	t.Setenv("LOOPGRID_BASE_URL", "http://"+silent)
 	t.Setenv("LOOPGRID_MCP_TIMEOUT_SECONDS", "0.3")
-	began := time.Now()
 	unreached(t, `http://127\.0\.0\.1:\d+ accepts the connection, but did not answer GET /health within 0\.30 s`, `LoopGrid hangs`)
-	assert.Less(t, time.Since(began), 600*time.Millisecond+time.Second, "twice the time-out, and what this machine takes")
 }
 
 func TestDoctorAnotherProtocol(t *testing.T) {
@@ -294,41 +292,41 @@ func runProcess(t *testing.T, environ ...string) (code int, out string) {
 }
 
 func TestDoctorProxy(t *testing.T) {
-	var answer http.HandlerFunc
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer(w, r) }))
-	t.Cleanup(proxy.Close)
-	at := strings.TrimPrefix(proxy.URL, "http://")
-	withUser := "http://user:private@" + at
 	for _, tt := range []struct {
-		name, url, proxy string
-		answer           http.HandlerFunc
-		code             int
-		want             []string
+		name, url string
+		proxy     http.HandlerFunc
+		code      int
+		want      []string
 	}{
-		{"through it", "http://loopgrid.example:8000", withUser, sandbox.New(sandbox.Options{}).ServeHTTP, 0, []string{
-			"[OK] LoopGrid reachable: http://loopgrid.example:8000\n", "[INFO] proxy in between: " + at + " (from HTTP_PROXY or HTTPS_PROXY)\n",
+		{"through it", "http://loopgrid.example:8000", sandbox.New(sandbox.Options{}).ServeHTTP, 0, []string{
+			"[OK] LoopGrid reachable: http://loopgrid.example:8000\n", "[INFO] proxy in between: HOST (from HTTP_PROXY or HTTPS_PROXY)\n",
 		}},
-		{"gone", "http://loopgrid.example:8000", "http://user:private@127.0.0.1:1", nil, 1, []string{
-			"[FAIL] LoopGrid is not reachable: the proxy 127.0.0.1:1 in between cannot be reached\n  → Add loopgrid.example to NO_PROXY",
+		{"gone", "http://loopgrid.example:8000", nil, 1, []string{
+			"[FAIL] LoopGrid is not reachable: the proxy HOST in between cannot be reached\n  → Add loopgrid.example to NO_PROXY",
 		}},
-		{"wants a password", "http://loopgrid.example:8000", withUser, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProxyAuthRequired) }, 1, []string{
-			"[FAIL] LoopGrid is not reachable: the proxy " + at + " asks for a user name and a password (407)\n  → Add loopgrid.example to NO_PROXY",
+		{"wants a password", "http://loopgrid.example:8000", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProxyAuthRequired) }, 1, []string{
+			"[FAIL] LoopGrid is not reachable: the proxy HOST asks for a user name and a password (407)\n  → Add loopgrid.example to NO_PROXY",
 		}},
-		{"does not get there", "http://loopgrid.example:8000", withUser, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, 1, []string{
-			"[FAIL] LoopGrid answered 503 to GET /health\n  → This is the proxy " + at + " speaking, which does not reach LoopGrid",
+		{"does not get there", "http://loopgrid.example:8000", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, 1, []string{
+			"[FAIL] LoopGrid answered 503 to GET /health\n  → This is the proxy HOST speaking, which does not reach LoopGrid",
 		}},
-		{"refuses the tunnel", "https://loopgrid.example", withUser, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, 1, []string{
-			"[FAIL] LoopGrid is not reachable: the proxy " + at + " in between does not let the connection through\n  → Add loopgrid.example to NO_PROXY",
+		{"refuses the tunnel", "https://loopgrid.example", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, 1, []string{
+			"[FAIL] LoopGrid is not reachable: the proxy HOST in between does not let the connection through\n  → Add loopgrid.example to NO_PROXY",
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			quiet(t)
 			t.Setenv("LOOPGRID_BASE_URL", tt.url)
-			answer = tt.answer
-			code, out := runProcess(t, "HTTP_PROXY="+tt.proxy, "HTTPS_PROXY="+tt.proxy)
+			at := "127.0.0.1:1" // where nothing listens
+			if tt.proxy != nil {
+				proxy := httptest.NewServer(tt.proxy)
+				t.Cleanup(proxy.Close)
+				at = strings.TrimPrefix(proxy.URL, "http://")
+			}
+			code, out := runProcess(t, "HTTP_PROXY=http://user:private@"+at, "HTTPS_PROXY=http://user:private@"+at)
 			assert.Equal(t, tt.code, code, out)
 			for _, want := range tt.want {
-				assert.Contains(t, out, want)
+				assert.Contains(t, out, strings.ReplaceAll(want, "HOST", at))
 			}
 			assert.NotContains(t, out, "private")
 		})

@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -206,29 +209,32 @@ func TestDoctorVerifiesTheChain(t *testing.T) {
 		`\(checked in \d\.\d\d s\)\n  → Evidence of this workspace was altered, lost or forked `, out)
 }
 
-// changed answers some routes in another way than the sandbox does; a nil handler answers nothing until the test ends.
-func changed(t *testing.T, s http.Handler, routes map[string]http.HandlerFunc) http.Handler {
-	t.Helper()
-	ended := make(chan struct{})
-	t.Cleanup(func() { close(ended) })
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		for path, handler := range routes {
-			if !strings.HasSuffix(r.URL.Path, path) {
-				continue
-			}
-			if handler == nil {
-				_, _ = io.Copy(io.Discard, r.Body)
-				select {
-				case <-ended:
-				case <-r.Context().Done():
-				}
-				return
-			}
-			handler(w, r)
-			return
+// routes are answered in another way than the sandbox does, by the ends of their paths; a nil handler never answers.
+type routes map[string]http.HandlerFunc
+
+// over carries requests to a sandbox and to changed routes without a network, so that time can be that of testing/synctest.
+type over struct {
+	sandbox *sandbox.Server
+	changed routes
+}
+
+func (o over) RoundTrip(r *http.Request) (*http.Response, error) {
+	if trace := httptrace.ContextClientTrace(r.Context()); trace != nil { // the client asks whether it was connected
+		trace.GotConn(httptrace.GotConnInfo{})
+	}
+	for path, handler := range o.changed {
+		if !strings.HasSuffix(r.URL.Path, path) {
+			continue
 		}
-		s.ServeHTTP(w, r)
-	})
+		if handler == nil {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}
+		w := httptest.NewRecorder()
+		handler(w, r)
+		return w.Result(), nil
+	}
+	return o.sandbox.RoundTrip(r)
 }
 
 func answering(status int, body string) http.HandlerFunc {
@@ -241,108 +247,132 @@ func answering(status int, body string) http.HandlerFunc {
 
 func TestDoctorWithAServiceInTrouble(t *testing.T) {
 	const private = `{"detail":"row of private@example.com"}`
-	type routes = map[string]http.HandlerFunc
 	for name, tt := range map[string]struct {
 		routes routes
 		code   int
+		took   time.Duration
 		want   []string
 	}{
-		"database down": {routes{"/ready": answering(503, `{"detail":"Not ready: OperationalError"}`)}, 1, []string{
+		"database down": {routes{"/ready": answering(503, `{"detail":"Not ready: OperationalError"}`)}, 1, 0, []string{
 			"[OK] LoopGrid reachable: ",
 			"[FAIL] LoopGrid answered 503 to GET /ready: Not ready: OperationalError\n  → LoopGrid runs, but it cannot record: its operator should look at its database and its log.\n",
 			"[INFO] key, scopes and chain: not checked, LoopGrid is not ready\n",
 		}},
-		"database hangs": {routes{"/ready": nil}, 1, []string{"[FAIL] LoopGrid did not answer GET /ready in time\n"}},
-		"list fails": {routes{"/api/v1/decisions": answering(500, private)}, 1, []string{
+		"database hangs": {routes{"/ready": nil}, 1, 20 * time.Second, []string{"[FAIL] LoopGrid did not answer GET /ready in time\n"}},
+		"list fails": {routes{"/api/v1/decisions": answering(500, private)}, 1, 0, []string{
 			"[FAIL] scope read: not checked, LoopGrid answered 500 to GET /api/v1/decisions\n  → LoopGrid, or a gateway before it, failed: its operator should look at the log.\n",
 			"[INFO] chain: not checked, LoopGrid answered 500 to GET /api/v1/decisions\n",
 		}},
-		"list hangs": {routes{"/api/v1/decisions": nil}, 1, []string{"[FAIL] scope read: not checked, LoopGrid did not answer GET /api/v1/decisions in time\n"}},
-		"API kept away": {routes{"/api/v1/decisions": answering(403, private), "/evaluate": answering(403, private), "/reviews": answering(403, private)}, 1, []string{
+		"list hangs": {routes{"/api/v1/decisions": nil}, 1, 20 * time.Second, []string{"[FAIL] scope read: not checked, LoopGrid did not answer GET /api/v1/decisions in time\n"}},
+		"API kept away": {routes{"/api/v1/decisions": answering(403, private), "/evaluate": answering(403, private), "/reviews": answering(403, private)}, 1, 0, []string{
 			"[FAIL] service key: not checked, LoopGrid answered 403 to GET /api/v1/decisions\n  → These are not LoopGrid's words: a proxy, gateway or firewall in between may keep its API away.",
 		}},
-		"evaluate elsewhere": {routes{"/evaluate": answering(404, `{"detail":"Not Found"}`)}, 1, []string{
+		"evaluate elsewhere": {routes{"/evaluate": answering(404, `{"detail":"Not Found"}`)}, 1, 0, []string{
 			"[FAIL] scope ingest: not checked, LoopGrid answered 404 to POST /api/v1/workspaces/{w}/policies/evaluate\n",
 		}},
 		"limited": {routes{"/evaluate": func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "41")
 			answering(429, `{"detail":"Rate limit exceeded"}`)(w, r)
-		}}, 0, []string{"[WARN] scope ingest: not checked, LoopGrid answered 429 to POST /api/v1/workspaces/{w}/policies/evaluate\n" +
+		}}, 0, 0, []string{"[WARN] scope ingest: not checked, LoopGrid answered 429 to POST /api/v1/workspaces/{w}/policies/evaluate\n" +
 			"  → LoopGrid limits the number of requests: run doctor again in 42 s.\n"}},
-		"reviews fail": {routes{"/reviews": answering(500, private)}, 0, []string{
+		"reviews fail": {routes{"/reviews": answering(500, private)}, 0, 0, []string{
 			"[INFO] scope review: not checked, LoopGrid answered 500 to GET /api/v1/reviews\n", "[INFO] scope admin: not checked\n",
 		}},
-		"damaged row":  {routes{"/verify": answering(500, private)}, 1, []string{"[FAIL] chain: LoopGrid failed to check it (500)\n"}},
-		"long ledger":  {routes{"/verify": nil}, 0, []string{"[WARN] chain: not checked, LoopGrid had no answer after 0.", "\n  → Raise LOOPGRID_MCP_TIMEOUT_SECONDS"}},
-		"erased again": {routes{"/verify": answering(404, `{"detail":"Decision not found"}`)}, 0, []string{"[INFO] chain: not checked, the newest decision is gone again\n"}},
-		"strange verify": {routes{"/verify": answering(200, `{"private":"private@example.com"}`)}, 0, []string{
+		"damaged row":  {routes{"/verify": answering(500, private)}, 1, 0, []string{"[FAIL] chain: LoopGrid failed to check it (500)\n"}},
+		"long ledger":  {routes{"/verify": nil}, 0, 20 * time.Second, []string{"[WARN] chain: not checked, LoopGrid had no answer after 20.0 s", "\n  → Raise LOOPGRID_MCP_TIMEOUT_SECONDS"}},
+		"erased again": {routes{"/verify": answering(404, `{"detail":"Decision not found"}`)}, 0, 0, []string{"[INFO] chain: not checked, the newest decision is gone again\n"}},
+		"strange verify": {routes{"/verify": answering(200, `{"private":"private@example.com"}`)}, 0, 0, []string{
 			"[WARN] chain: not checked, the answer to GET /api/v1/decisions/{id}/verify cannot be used: ",
 		}},
-		"old service": {routes{"/system/info": answering(404, `{"detail":"Not Found"}`)}, 0, []string{
+		"old service": {routes{"/system/info": answering(404, `{"detail":"Not Found"}`)}, 0, 0, []string{
 			"[INFO] set-up of LoopGrid: not checked, LoopGrid answered 404 to GET /api/v1/system/info\n",
 		}},
 		"a service in production": {routes{"/system/info": answering(200, `{"environment":"production","database":{"provider":"sqlite"},`+
-			`"lifecycle":{"enforced":false},"deployment_security":{"human_auth_required":false}}`)}, 0, []string{
+			`"lifecycle":{"enforced":false},"deployment_security":{"human_auth_required":false}}`)}, 0, 0, []string{
 			"[INFO] database provider: sqlite (writes must not overlap: ", "[WARN] lifecycle rules enforced: no, ", "[INFO] LoopGrid asks for a key: yes\n",
 		}},
-		"a list that is none": {routes{"/api/v1/decisions": answering(200, `{"private":"private@example.com"}`)}, 0, []string{
+		"a list that is none": {routes{"/api/v1/decisions": answering(200, `{"private":"private@example.com"}`)}, 0, 0, []string{
 			"[INFO] chain: not checked, the workspace has no decision yet\n",
 		}},
-		"what a terminal would obey": {routes{"/health": answering(200, `{"service":"loopgrid","version":"1\u001b[2J\u202e\n[OK] x KEY"}`)}, 0, []string{
+		"what a terminal would obey": {routes{"/health": answering(200, `{"service":"loopgrid","version":"1\u001b[2J\u202e\n[OK] x lg_live_private"}`)}, 0, 0, []string{
 			"[OK] version: 1?[2J??[OK] x [service key]\n",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := sandbox.New(sandbox.Options{Auth: true})
-			key := s.CreateKey("default")
-			for path, handler := range tt.routes {
-				if path == "/health" { // a service that echoes the key
-					tt.routes[path] = func(w http.ResponseWriter, r *http.Request) {
-						answer := &strings.Builder{}
-						handler(recorder{answer}, r)
-						answering(200, strings.Replace(answer.String(), "KEY", key, 1))(w, r)
-					}
-				}
-			}
-			url := serve(t, changed(t, s, tt.routes))
 			quiet(t)
-			t.Setenv("LOOPGRID_BASE_URL", url)
-			direct := serve(t, s)
-			status, _ := request(t, http.MethodPost, direct+"/api/v1/decisions", key, `{"decision_type":"t"}`)
-			require.Equal(t, http.StatusOK, status)
-			recordsNothing(t, s)
+			const key = "lg_live_private"
 			t.Setenv("LOOPGRID_SERVICE_KEY", key)
-			const timeout = 500 * time.Millisecond
-			t.Setenv("LOOPGRID_MCP_TIMEOUT_SECONDS", "0.5")
-			began := time.Now()
-			code, out := examine(t)
-			assert.Less(t, time.Since(began), 2*timeout+time.Second)
-			assert.Equal(t, tt.code, code, out)
-			for _, want := range tt.want {
-				assert.Contains(t, out, want)
-			}
-			assert.NotContains(t, out, "private@example.com")
-			assert.NotContains(t, out, key)
+			t.Setenv("LOOPGRID_BASE_URL", "http://sandbox.example")
+			synctest.Test(t, func(t *testing.T) {
+				s := sandbox.New(sandbox.Options{})
+				// The sandbox makes its keys itself, so it is asked with one of them in place of ours.
+				ours := s.CreateKey("default")
+				res, err := withKey{s, ours}.RoundTrip(posting(t, "http://sandbox.example/api/v1/decisions", `{"decision_type":"t"}`))
+				require.NoError(t, err)
+				require.NoError(t, res.Body.Close())
+				recordsNothing(t, s)
+				began := time.Now()
+				code, out := examineOver(t, withKey{over{s, tt.routes}, ours})
+				assert.InDelta(t, tt.took.Seconds(), time.Since(began).Seconds(), 0.5, "back-off aside")
+				assert.Equal(t, tt.code, code, out)
+				for _, want := range tt.want {
+					assert.Contains(t, out, want)
+				}
+				assert.NotContains(t, out, "private")
+			})
 		})
 	}
 }
 
-// recorder keeps the body that a handler writes.
-type recorder struct{ *strings.Builder }
+// withKey replaces the key of requests.
+type withKey struct {
+	http.RoundTripper
 
-func (recorder) Header() http.Header { return http.Header{} }
-func (recorder) WriteHeader(int)     {}
+	key string
+}
+
+func (w withKey) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Set("X-LoopGrid-Key", w.key)
+	return w.RoundTripper.RoundTrip(r)
+}
+
+// posting is a request that records.
+func posting(t *testing.T, url, body string) *http.Request {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	require.NoError(t, err)
+	r.Header.Set("Content-Type", "application/json")
+	return r
+}
 
 func TestDoctorIsBoundWhenNothingIsAnswered(t *testing.T) {
-	s := sandbox.New(sandbox.Options{})
-	url := serve(t, changed(t, s, map[string]http.HandlerFunc{"/info": nil, "/api/v1/decisions": nil, "/evaluate": nil, "/reviews": nil}))
 	quiet(t)
-	t.Setenv("LOOPGRID_BASE_URL", url)
-	t.Setenv("LOOPGRID_MCP_TIMEOUT_SECONDS", "0.3")
-	began := time.Now()
-	code, out := examine(t)
-	assert.Equal(t, 1, code)
-	assert.Less(t, time.Since(began), 600*time.Millisecond+time.Second)
-	assert.Contains(t, out, "[FAIL] service key: not checked, LoopGrid did not answer GET /api/v1/decisions in time\n")
-	assert.Contains(t, out, "[INFO] chain: not checked, ")
+	t.Setenv("LOOPGRID_BASE_URL", "http://127.0.0.1:8000")
+	for name, tt := range map[string]struct {
+		silent routes
+		took   time.Duration
+		want   string
+	}{
+		"never": {routes{"/health": nil}, 22 * time.Second, // and 2 s for the other loopback address
+			"[FAIL] http://127.0.0.1:8000 accepts the connection, but did not answer GET /health within 20.0 s\n  → LoopGrid hangs, "},
+		"at first only": {
+			routes{"/ready": nil, "/info": nil, "/decisions": nil, "/evaluate": nil, "/reviews": nil, "/audit": nil},
+			20 * time.Second,
+			"[FAIL] LoopGrid did not answer GET /ready in time\n",
+		},
+		"while it is ready": {
+			routes{"/info": nil, "/decisions": nil, "/evaluate": nil, "/reviews": nil, "/audit": nil},
+			40 * time.Second,
+			"[FAIL] service key: not checked, LoopGrid did not answer GET /api/v1/decisions in time\n",
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			code, out := examineOver(t, over{sandbox.New(sandbox.Options{}), tt.silent})
+			assert.Equal(t, 1, code, name)
+			assert.Equal(t, tt.took, time.Since(began), name)
+			assert.Contains(t, out, tt.want)
+		})
+	}
 }

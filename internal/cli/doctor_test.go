@@ -46,11 +46,19 @@ func serve(t *testing.T, handler http.Handler) string {
 	return server.URL + "/base"
 }
 
-// examine runs the doctor. Each [FAIL] and [WARN] has to be followed by what to do, and nothing else does.
+// examine runs the doctor.
 func examine(t *testing.T) (code int, out string) {
 	t.Helper()
-	code, out, errs := run("doctor")
-	assert.Empty(t, errs)
+	return examineOver(t, nil)
+}
+
+// examineOver runs the doctor over a transport. Each [FAIL] and [WARN] has to be followed by what to do, and nothing else does.
+func examineOver(t *testing.T, transport http.RoundTripper) (code int, out string) {
+	t.Helper()
+	var stdout, errs bytes.Buffer
+	code = cli.Run(t.Context(), cli.Process{Args: []string{"loopgrid-mcp", "doctor"}, Stdout: &stdout, Stderr: &errs, Transport: transport})
+	out = stdout.String()
+	assert.Empty(t, errs.String())
 	bad := false
 	for line := range strings.Lines(out) {
 		assert.Equal(t, bad, strings.HasPrefix(line, "  → "), "%q in\n%s", line, out)
