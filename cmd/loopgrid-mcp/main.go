@@ -34,9 +34,11 @@ func main() {
 		os.Exit(130)
 	}()
 
+	executable, _ := os.Executable() // "" says that it is not known
 	info, err := os.Stdin.Stat()
 	os.Exit(cli.Run(context.Background(), cli.Process{
 		Args: os.Args, Stdin: os.Stdin, Stdout: stdout, Stderr: os.Stderr,
-		Terminal: err == nil && info.Mode()&os.ModeCharDevice != 0, Stop: stop,
+		Terminal: err == nil && info.Mode()&os.ModeCharDevice != 0, StdoutTerminal: showsColors(stdout),
+		Executable: executable, Stop: stop,
 	}))
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"path/filepath"
 	"strings"
 )
@@ -26,6 +27,12 @@ type Process struct {
 	Stdout   io.Writer
 	Stderr   io.Writer
 	Terminal bool // stdin is a terminal: a person started it, not a host
+	// StdoutTerminal says that stdout is a terminal, which shows colours.
+	StdoutTerminal bool
+	// Transport carries the requests to LoopGrid. Nil: the network.
+	Transport http.RoundTripper
+	// Executable is the path of the program's own file, "" where it is not known.
+	Executable string
 	// Stop is closed at the first signal that asks the program to end.
 	Stop <-chan struct{}
 }
