@@ -31,9 +31,10 @@ func main() {
 		os.Exit(130)
 	}()
 
+	executable, _ := os.Executable() // without it config fails, and nothing else
 	info, err := os.Stdin.Stat()
 	os.Exit(cli.Run(context.Background(), cli.Process{
 		Args: os.Args, Stdin: os.Stdin, Stdout: stdout, Stderr: os.Stderr,
-		Terminal: err == nil && info.Mode()&os.ModeCharDevice != 0, Stop: stop,
+		Terminal: err == nil && info.Mode()&os.ModeCharDevice != 0, Executable: executable, Stop: stop,
 	}))
 }

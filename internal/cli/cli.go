@@ -26,6 +26,10 @@ type Process struct {
 	Stdout   io.Writer
 	Stderr   io.Writer
 	Terminal bool // stdin is a terminal: a person started it, not a host
+	// Executable is the absolute path of this program, as os.Executable returns it; config prints it.
+	Executable string
+	// OS is the system that config writes for, as [runtime.GOOS] names it; empty is this one.
+	OS string
 	// Stop is closed at the first signal that asks the program to end.
 	Stop <-chan struct{}
 }
@@ -45,6 +49,8 @@ func Run(ctx context.Context, p Process) int {
 		return runDoctor(ctx, p, rest)
 	case "sandbox":
 		return runSandbox(ctx, p, rest)
+	case "config":
+		return runConfig(p, rest)
 	case "version", "--version", "-version", "-v":
 		return alone(p, command, rest, runVersion)
 	case "help", "--help", "-help", "-h":
