@@ -37,6 +37,7 @@ type Bridge struct {
 
 	mu      sync.Mutex
 	writing map[*call]bool // calls that have their turn at the ledger
+	ending  bool           // the server was told to end
 	profile string         // the service's evidence profile, once it was asked for
 }
 
@@ -67,6 +68,7 @@ func (b *Bridge) Serve(ctx context.Context, in io.Reader, out io.Writer, stop <-
 	defer end()
 	b.server.AddReceivingMiddleware(
 		t.startInOrder(b.arrive),
+		hideKey(b.settings.ServiceKey.Reveal()),
 		logCalls(b.log),
 		recoverPanics(b.log, known),
 		answerErrors(b.toolNames, known),

@@ -142,7 +142,8 @@ func (e *envelope) isResponse() bool {
 
 // checkJSON checks that the line is one JSON value, and strict outside the arguments of a call.
 func (e *envelope) checkJSON() *lineFault {
-	deep := bytes.Count(e.line, []byte("{"))+bytes.Count(e.line, []byte("[")) > maxNesting
+	brackets := bytes.Count(e.line, []byte("{")) + bytes.Count(e.line, []byte("["))
+	deep := brackets > maxNesting && nestingOf(e.line) > maxNesting
 	if !deep && jsontext.Value(e.line).IsValid() {
 		return nil
 	}
@@ -151,7 +152,7 @@ func (e *envelope) checkJSON() *lineFault {
 		return &lineFault{jsonrpc.CodeInvalidRequest, fmt.Sprintf("invalid request: it nests deeper than %d levels", maxNesting)}
 	}
 	syntax := e.line
-	if deep && nestingOf(e.line) > maxNesting {
+	if deep {
 		syntax = rest // the tool refuses what nests so deep, whatever else is wrong with it
 	}
 	if err := checkSyntax(syntax, lenient()...); err != nil {
@@ -214,74 +215,4 @@ func explainSyntax(err error) string {
 		return fmt.Sprintf("%v (at byte %d)", syntactic.Err, syntactic.ByteOffset)
 	}
 	return "not JSON"
-}
-
-// replacement replaces a part of a text. An edit of the zero textSpan changes nothing.
-type replacement struct {
-	at  textSpan
-	new []byte
-}
-
-// splice makes the edits, which are in the order of the text. Without any it returns text itself.
-func splice(text []byte, edits ...replacement) []byte {
-	var out []byte
-	done := 0
-	for _, e := range edits {
-		if e.at.end == 0 {
-			continue
-		}
-		out = append(append(out, text[done:e.at.start]...), e.new...)
-		done = e.at.end
-	}
-	if done == 0 {
-		return text
-	}
-	return append(out, text[done:]...)
-}
-
-// isID reports whether a JSON value may be a request id.
-func isID(raw []byte) bool {
-	return len(raw) > 0 && (raw[0] == '"' || raw[0] == '-' || '0' <= raw[0] && raw[0] <= '9')
-}
-
-// requestKey is one spelling for all spellings of a request id. It is JSON itself.
-func requestKey(id []byte) string {
-	if id[0] != '"' || bytes.IndexByte(id, '\\') < 0 {
-		return string(id)
-	}
-	meant, err := jsontext.AppendUnquote(nil, id)
-	if err != nil {
-		return string(id) // half a surrogate pair: its spelling is all there is
-	}
-	spelled, err := jsontext.AppendQuote(nil, meant)
-	if err != nil {
-		return string(id)
-	}
-	return string(spelled)
-}
-
-// stringOf is the string that a JSON string means, or "" for anything else.
-func stringOf(raw []byte) string {
-	if len(raw) < 2 || raw[0] != '"' {
-		return ""
-	}
-	return string(unquoteJSON(raw))
-}
-
-// unquoteJSON is what a JSON string means; of a broken one, what stands between its quotes.
-func unquoteJSON(raw []byte) []byte {
-	inner := raw[1 : len(raw)-1]
-	if bytes.IndexByte(inner, '\\') < 0 {
-		return inner
-	}
-	if meant, err := jsontext.AppendUnquote(nil, raw); err == nil {
-		return meant
-	}
-	return inner
-}
-
-// quoteJSON is a JSON string that means s. Bytes that are not UTF-8 become U+FFFD.
-func quoteJSON(s string) []byte {
-	raw, _ := jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\ufffd")) // valid UTF-8 cannot fail
-	return raw
 }

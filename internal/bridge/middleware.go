@@ -72,18 +72,23 @@ func logCalls(log *slog.Logger) mcp.Middleware {
 			result, err := next(ctx, method, req)
 			id, _ := ctx.Value(wireIDKey{}).(string)
 			outcome, requestID := outcomeOf(result, err), ""
+			var cause []slog.Attr
 			if c := callOf(ctx); c != nil {
 				requestID = c.requestID
+				if c.cause != "" {
+					cause = append(cause, slog.String("cause", c.cause))
+				}
 				if c.outcome != "" {
 					outcome = c.outcome
 				}
 			}
-			log.LogAttrs(ctx, slog.LevelInfo, "tool call",
+			log.LogAttrs(ctx, slog.LevelInfo, "tool call", append([]slog.Attr{
 				slog.String("tool", clipped(request.Params.Name, nameLimit)),
 				slog.Duration("took", time.Since(begin)),
 				slog.String("outcome", outcome),
 				slog.String("request_id", requestID),
-				slog.String("id", clipped(id, nameLimit)))
+				slog.String("id", clipped(id, nameLimit)),
+			}, cause...)...)
 			return result, err
 		}
 	}
@@ -202,16 +207,23 @@ func questionFault(err error) string {
 	}
 }
 
-// pinVersion returns the middleware that works round a fault of go-sdk (its issue 1258): the session keeps
-// the version that the client asked for in initialize, not the agreed one, so that a client that asks for
-// an unknown or newer one and is told 2025-11-25 is later treated as one of 2026-07-28.
+// pinVersion returns the middleware that keeps the version of a session as it was agreed. go-sdk keeps the
+// one that the client asked for in initialize (its issue 1258), so that a client that asks for an unknown or
+// newer one and is told 2025-11-25 is later treated as one of 2026-07-28. It also lets server/discover turn
+// a session that was initialized into one of 2026-07-28, which then is asked nothing any more.
 func pinVersion() mcp.Middleware {
 	legacy := slices.DeleteFunc(mcp.SupportedProtocolVersions(), func(v string) bool { return v >= statelessVersion })
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if first, ok := req.(*mcp.ServerRequest[*mcp.InitializeParams]); ok && first.Params != nil &&
-				!slices.Contains(legacy, first.Params.ProtocolVersion) {
-				first.Params.ProtocolVersion = legacy[0]
+			switch req := req.(type) {
+			case *mcp.ServerRequest[*mcp.InitializeParams]:
+				if req.Params != nil && !slices.Contains(legacy, req.Params.ProtocolVersion) {
+					req.Params.ProtocolVersion = legacy[0]
+				}
+			case *mcp.ServerRequest[*mcp.DiscoverParams]:
+				if agreed := req.Session.InitializeParams(); agreed != nil && slices.Contains(legacy, agreed.ProtocolVersion) {
+					return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found"}
+				}
 			}
 			return next(ctx, method, req)
 		}

@@ -45,6 +45,17 @@ func TestWhatGoesWrongInAToolIsAToolError(t *testing.T) {
 	}
 }
 
+func TestACallThatWasCancelledFromOurSide(t *testing.T) {
+	t.Parallel()
+	call := answerErrors(nil, func(context.Context) string { return "Nothing was recorded." })(
+		func(context.Context, string, mcp.Request) (mcp.Result, error) {
+			return nil, fmt.Errorf("wait for the lock: %w", context.Canceled)
+		})
+	result, err := call(t.Context(), "tools/call", &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Name: "echo"}})
+	require.NoError(t, err)
+	assert.Equal(t, failed("The call was cancelled. Nothing was recorded."), result)
+}
+
 func TestTheLogOfAPanicHasTheStackAndNotTheValue(t *testing.T) {
 	t.Parallel()
 	h := newInitializedWireHost(t)
@@ -180,6 +191,16 @@ func TestTheVersionWithoutInitialize(t *testing.T) {
 		`{"jsonrpc":"2.0","id":4,"error":{"code":-32602,`)
 	require.Contains(t, h.ask(strings.Replace(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"echo",`+wireModern+`}}`, "2026-07-28", "2027-01-01", 1)),
 		`{"jsonrpc":"2.0","id":5,"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":["2026-07-28",`)
+	require.NoError(t, h.end())
+}
+
+func TestDiscoverDoesNotChangeAnAgreedVersion(t *testing.T) {
+	t.Parallel()
+	h := newInitializedWireHost(t)
+	h.expect(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+wireModern+`}}`,
+		`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not found: \"server/discover\""}}`)
+	require.Contains(t, h.ask(wireCall("2", "ask", "{}")), `"method":"elicitation/create"`)
+	h.expect(`{"jsonrpc":"2.0","id":1,"result":{"action":"decline"}}`, wireText("2", "decline <nil> with {}"))
 	require.NoError(t, h.end())
 }
 

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -38,10 +37,12 @@ func spellingOf(name string) spelling {
 	return dotted
 }
 
-// dotsRefused matches the names of clients that do not take a dotted tool name, by what they say of themselves:
-// Claude Desktop and claude.ai refuse all tools of a server with one such name, Cursor drops them, Goose hands them to model
-// APIs that refuse them.
-var dotsRefused = regexp.MustCompile(`(?i)^(claude-ai|cursor.*|goose.*)$`)
+// refusesDots says whether a client does not take a dotted tool name, by what it calls itself: Claude Desktop and claude.ai refuse
+// all tools of a server with one such name, Cursor drops them, Goose hands them to model APIs that refuse them.
+func refusesDots(client string) bool {
+	client = strings.ToLower(client)
+	return client == "claude-ai" || strings.HasPrefix(client, "cursor") || strings.HasPrefix(client, "goose")
+}
 
 // spellingFor returns the spelling that a client is to see.
 func spellingFor(setting config.ToolNames, client *mcp.Implementation) spelling {
@@ -52,7 +53,7 @@ func spellingFor(setting config.ToolNames, client *mcp.Implementation) spelling 
 		return underscored
 	case config.AutoNames:
 	}
-	if client != nil && dotsRefused.MatchString(client.Name) {
+	if client != nil && refusesDots(client.Name) {
 		return underscored
 	}
 	return dotted

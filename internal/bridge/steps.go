@@ -3,6 +3,7 @@ package bridge
 import (
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -132,8 +133,12 @@ func (c *call) begun(decisionID, what string) func() {
 		c.steps.expect(what)
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.writing[c] = true
+	ending := c.ending
+	c.mu.Unlock()
+	if ending {
+		c.logOpen()
+	}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -141,21 +146,27 @@ func (c *call) begun(decisionID, what string) func() {
 	}
 }
 
-// logBegun logs a line for each write that has begun, at the moment the server is told to end: should the process be killed before
-// it is complete, the line says how to go on.
+// logBegun logs a line for each write that has begun, at the moment the server is told to end, and from then on for each that begins.
 func (b *Bridge) logBegun() {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	for c := range b.writing {
-		c.steps.mu.Lock()
-		var left []string
-		for _, one := range c.steps.list {
-			if one.state == open {
-				left = append(left, one.name)
-			}
-		}
-		b.log.Warn("ending while a write is under way", slog.String("tool", c.tool.name), slog.String("decision_id", c.steps.id),
-			slog.String("idempotency_key", c.steps.key), slog.String("steps_left", strings.Join(left, ", ")), slog.String("request_id", c.requestID))
-		c.steps.mu.Unlock()
+	b.ending = true
+	begun := slices.Collect(maps.Keys(b.writing))
+	b.mu.Unlock()
+	for _, c := range begun {
+		c.logOpen()
 	}
+}
+
+// logOpen logs what a write has still to do: should the process be killed before it is complete, the line says how to go on.
+func (c *call) logOpen() {
+	c.steps.mu.Lock()
+	defer c.steps.mu.Unlock()
+	var left []string
+	for _, one := range c.steps.list {
+		if one.state == open {
+			left = append(left, one.name)
+		}
+	}
+	c.log.Warn("ending while a write is under way", slog.String("tool", c.tool.name), slog.String("decision_id", c.steps.id),
+		slog.String("idempotency_key", c.steps.key), slog.String("steps_left", strings.Join(left, ", ")), slog.String("request_id", c.requestID))
 }

@@ -22,13 +22,18 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
 const (
-	maxJSONAnswer     = 4 << 20  // bytes of a JSON answer
+	maxJSONAnswer     = 4 << 20  // bytes of a JSON answer; of an error too, since a 422 repeats what was sent
 	maxDecisionAnswer = 32 << 20 // of GET /decisions/{id}, which repeats everything that was sent
-	maxErrorBody      = 64 << 10 // of an error answer; the rest is not read
 	idleConnection    = 4 * time.Second
+
+	// maxAnswerDepth is how deep an answer may nest. LoopGrid answers none beyond 255 levels, and the JSON readers of hosts give up,
+	// some with the whole message, at about 1,000.
+	maxAnswerDepth = 500
 )
 
 // Options configure a [Client].
@@ -57,7 +62,6 @@ type Options struct {
 // after the other (see [Client.NewWrite]). Nothing is contacted before the first call.
 type Client struct {
 	o     Options
-	http  *http.Client
 	log   *slog.Logger
 	write *writeLock
 }
@@ -72,12 +76,7 @@ func New(o Options) *Client {
 		log = slog.New(slog.DiscardHandler)
 	}
 	return &Client{
-		o: o,
-		http: &http.Client{
-			Transport: o.Transport,
-			// LoopGrid redirects only a trailing slash; anywhere else a redirect could carry the key to another host.
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		o:   o,
 		log: log,
 		write: newWriteLock(lockOptions{
 			dir:  o.LockDir,
@@ -88,15 +87,18 @@ func New(o Options) *Client {
 }
 
 // NewTransport returns the HTTP transport that suits LoopGrid: it keeps connections for less time than the service does (5 s), so
-// that no request is lost on a connection that is being closed, never decompresses, and uses HTTP_PROXY except for loopback.
+// that no request is lost on a connection that is being closed, never decompresses, and uses HTTP_PROXY except for loopback. It
+// speaks HTTP/1.1 alone: HTTP/2 would repeat a write by itself when a connection ends.
 func NewTransport() *http.Transport {
+	var protocols http.Protocols
+	protocols.SetHTTP1(true)
 	return &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		MaxIdleConns:        64,
 		MaxIdleConnsPerHost: 64,
 		IdleConnTimeout:     idleConnection,
 		DisableCompression:  true, // evidence is hashed as it is sent
-		ForceAttemptHTTP2:   true,
+		Protocols:           &protocols,
 	}
 }
 
@@ -171,7 +173,8 @@ func (c *Client) roundTrip(ctx context.Context, r *request) (*http.Response, err
 	if id, ok := ctx.Value(requestIDKey{}).(string); ok {
 		req.Header.Set("X-Request-Id", id)
 	}
-	res, err := c.http.Do(req)
+	// Not by an http.Client: it follows redirects, which could carry the key to another host, and fails on those it cannot read.
+	res, err := c.o.Transport.RoundTrip(req)
 	if err != nil {
 		return nil, c.transportError(ctx, r, err, connected)
 	}
@@ -202,7 +205,7 @@ func (c *Client) exchange(ctx context.Context, r *request) (answer, error) {
 	}
 	defer res.Body.Close()
 	if media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type")); err != nil || media != jsonType {
-		return answer{}, &AnswerError{Method: r.method, Route: r.route, Reason: "the answer is " + describeType(media) + " where JSON was expected"}
+		return answer{}, &AnswerError{Method: r.method, Route: r.route, Reason: "the answer is " + c.describeType(media) + " where JSON was expected"}
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, r.limit+1))
 	if err != nil {
@@ -212,6 +215,9 @@ func (c *Client) exchange(ctx context.Context, r *request) (answer, error) {
 		return answer{}, &AnswerError{Method: r.method, Route: r.route, Reason: fmt.Sprintf("the answer is longer than %d bytes", r.limit)}
 	}
 	value := jsontext.Value(body)
+	if evidence.NestsDeeper(body, maxAnswerDepth) {
+		return answer{}, &AnswerError{Method: r.method, Route: r.route, Reason: fmt.Sprintf("the answer nests deeper than %d levels", maxAnswerDepth)}
+	}
 	if !value.IsValid() {
 		return answer{}, &AnswerError{Method: r.method, Route: r.route, Reason: "the answer is not valid JSON"}
 	}
@@ -227,12 +233,15 @@ type answer struct {
 	sandbox bool
 }
 
-func describeType(media string) string {
-	switch media {
-	case "":
+// describeType names a media type, which is in lower case: a service that put the key there would otherwise show it that way.
+func (c *Client) describeType(media string) string {
+	switch {
+	case media == "":
 		return "of no named type"
-	case "text/html":
+	case media == "text/html":
 		return "a web page (text/html)"
+	case c.o.ServiceKey != "" && strings.Contains(media, strings.ToLower(c.o.ServiceKey)):
+		return "of another type"
 	default:
 		return clean(media, 60)
 	}
@@ -242,17 +251,18 @@ func describeType(media string) string {
 func (c *Client) send(ctx context.Context, r *request) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
+	end, _ := ctx.Deadline()
 	var a answer
-	err := c.repeat(ctx, r, func() (err error) {
+	err := c.repeat(ctx, r, end, func() (err error) {
 		a, err = c.exchange(ctx, r)
 		return err
 	})
 	return a, err
 }
 
-// repeat calls try until it succeeds or its failure is one that a repeat does not mend. The error is a [*WriteError], which for
+// repeat calls try until it succeeds, its failure is one that a repeat does not mend, or the next try would begin after end. The error is a [*WriteError], which for
 // a read means no more than its cause.
-func (c *Client) repeat(ctx context.Context, r *request, try func() error) error {
+func (c *Client) repeat(ctx context.Context, r *request, end time.Time, try func() error) error {
 	var history attempts
 	for {
 		if r.posting != nil {
@@ -273,10 +283,7 @@ func (c *Client) repeat(ctx context.Context, r *request, try func() error) error
 			return nil
 		}
 		wait, again := repeatAfter(r.kind, &history)
-		if deadline, ok := ctx.Deadline(); !again || ok && time.Until(deadline) <= wait {
-			return history.wrap(err)
-		}
-		if pause(ctx, wait) != nil {
+		if !again || time.Until(end) <= wait || pause(ctx, wait) != nil {
 			return history.wrap(err)
 		}
 	}

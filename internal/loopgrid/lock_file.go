@@ -7,12 +7,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 )
 
-// lockTime is the layout of the lock file: one time in UTC, of the same width always, or blanks. In plain text, for the
-// person who wonders what the file is.
+// lockTime is the layout of the lock file: one time in UTC, of the same width always, or blanks. In plain text, for
+// the person who wonders what the file is.
 const lockTime = "2006-01-02T15:04:05.000000000Z\n"
 
 // noLockTime is what stands in the lock file when no POST is in flight: blanks of the same width.
@@ -20,14 +21,18 @@ const noLockTime = "                              \n"
 
 var errNoTime = errors.New("not a time")
 
-// fileLock is the lock between processes: an advisory lock that the system drops when its holder dies, on a file that also
-// holds the time of the POST in flight.
+// turnstiles is how many turnstiles stand before the lock, see [fileLock].
+const turnstiles = 3
+
+// fileLock is the lock between processes: an advisory lock that the system drops when its holder dies, on a file that
+// also holds the time of the POST in flight.
 //
-// The system gives such a lock to whoever asks first after it was dropped, so a process with many calls in its queue would
-// take it again and again before a waiting one is awake. So there is a turnstile, a second file: whoever wants
-// the lock locks the turnstile, waits for the lock, and opens the turnstile again. One process at a time waits for the
-// lock itself, and the one that just let go has to queue behind the turnstile. (Linux since 5.0 and Windows wake those
-// waiting there in order.)
+// The system gives such a lock to whoever asks first after it was dropped. So a process with many calls in its queue
+// would take it again and again before one that waits for it is awake. Therefore turnstiles stand before it, one
+// behind the other, which are locked files as well: one passes by locking the next before unlocking the last, so at
+// each but the first only one process waits, and nobody can overtake it. Whoever has just dropped the lock begins at
+// the first again. One process more than there are turnstiles takes turns exactly; of still more, those before the
+// first turnstile come in about the order in which the system wakes them.
 //
 // The descriptors stay open between calls: opening costs more than locking.
 type fileLock struct {
@@ -37,15 +42,16 @@ type fileLock struct {
 	wait *fileWait // a wait in the background; nil: there is none
 
 	// What follows belongs to the wait in the background, else to the head of the queue.
-	turnstile, ledger *lockedFile // nil: not open
-	inTurnstile       bool
-	turnstileChecked  time.Time
+	files             []*lockedFile // the turnstiles and the lock itself; nil: not open
+	passed            int           // how many of files were locked on the way; the last of them still is
+	turnstilesChecked time.Time
 	buf               []byte
 }
 
-// fileWait is a blocking wait for the lock, which nothing can interrupt. It has a goroutine and a thread of its own. When
-// the call that began it gives up, the next call takes the wait over, and if there is none by the time the lock comes,
-// the lock is dropped at once: so a process has one such thread, however many calls give up behind a holder that hangs.
+// fileWait is a blocking wait for the lock, which nothing can interrupt. It has a goroutine and a thread of its own.
+// When the call that began it gives up, the next call takes the wait over, and if there is none by the time the lock
+// comes, the lock is dropped at once: so a process has one such thread, however many calls give up behind a holder
+// that hangs.
 type fileWait struct {
 	wanted bool // guarded by fileLock.mu
 	done   chan struct{}
@@ -111,7 +117,7 @@ func (f *fileLock) takeInBackground(w *fileWait) {
 	close(w.done)
 }
 
-// take passes the turnstile and takes the lock. If it must not block and somebody is in the way, it keeps what it has got
+// take passes the turnstiles and takes the lock. If it must not block and somebody is in the way, it keeps its place
 // and returns false: call it again to go on from there. After an error it has nothing.
 func (f *fileLock) take(block bool) (ok bool, err error) {
 	defer func() {
@@ -123,19 +129,17 @@ func (f *fileLock) take(block bool) (ok bool, err error) {
 		if err := f.open(); err != nil {
 			return false, err
 		}
-		if !f.inTurnstile {
-			if ok, err := flock(f.turnstile.File, block); !ok {
+		for ; f.passed < len(f.files); f.passed++ {
+			if ok, err := flock(f.files[f.passed].File, block); !ok {
 				return false, err
 			}
-			f.inTurnstile = true
+			if f.passed > 0 {
+				if err := funlock(f.files[f.passed-1].File); err != nil {
+					return false, err
+				}
+			}
 		}
-		if ok, err := flock(f.ledger.File, block); !ok {
-			return false, err
-		}
-		if err := funlock(f.turnstile.File); err != nil {
-			return false, err
-		}
-		f.inTurnstile = false
+		f.passed = 0
 		if f.current() {
 			return true, nil
 		}
@@ -144,21 +148,26 @@ func (f *fileLock) take(block bool) (ok bool, err error) {
 	return false, fmt.Errorf("lock %s: it is replaced again and again", filepath.Join(f.dir, f.name+".lock"))
 }
 
-// current reports whether the paths still lead to the open files. Only a lock on the file that others will open excludes them, so that one is
-// checked each time; the turnstile is about order alone, and once a second is enough.
+// ledger is the file of the lock itself. Call it while the files are open.
+func (f *fileLock) ledger() *lockedFile { return f.files[turnstiles] }
+
+// current reports whether the paths still lead to the open files. Only a lock on the file that others will open
+// excludes them, so that one is checked each time; the turnstiles are about order alone, and once a second is enough.
 func (f *fileLock) current() bool {
-	if now := time.Now(); now.Sub(f.turnstileChecked) >= time.Second {
-		if !f.turnstile.current() {
-			return false
+	if now := time.Now(); now.Sub(f.turnstilesChecked) >= time.Second {
+		for _, file := range f.files[:turnstiles] {
+			if !file.current() {
+				return false
+			}
 		}
-		f.turnstileChecked = now
+		f.turnstilesChecked = now
 	}
-	return f.ledger.current()
+	return f.ledger().current()
 }
 
-// open opens both files unless they are open.
+// open opens the files unless they are open.
 func (f *fileLock) open() error {
-	if f.ledger != nil {
+	if f.files != nil {
 		return nil
 	}
 	root, err := openLockDir(f.dir)
@@ -166,35 +175,40 @@ func (f *fileLock) open() error {
 		return err
 	}
 	defer root.Close() //nolint:errcheck // Nothing was written through it.
-	if f.turnstile, err = openLockFile(root, f.name+".turn"); err != nil {
-		return err
+	for i := range turnstiles + 1 {
+		name := f.name + ".turn" + strconv.Itoa(i+1)
+		if i == turnstiles {
+			name = f.name + ".lock"
+		}
+		file, err := openLockFile(root, name)
+		if err != nil {
+			return err
+		}
+		f.files = append(f.files, file)
 	}
-	f.ledger, err = openLockFile(root, f.name+".lock")
-	return err
+	return nil
 }
 
-// close closes both files, and so drops their locks.
+// close closes the files, and so drops their locks.
 func (f *fileLock) close() {
-	for _, file := range []*lockedFile{f.turnstile, f.ledger} {
-		if file != nil {
-			_ = file.Close() // Whatever was to be written was written before.
-		}
+	for _, file := range f.files {
+		_ = file.Close() // Whatever was to be written was written before.
 	}
-	f.turnstile, f.ledger, f.inTurnstile = nil, nil, false
+	f.files, f.passed = nil, 0
 }
 
 // release drops the lock.
 func (f *fileLock) release() {
-	if err := funlock(f.ledger.File); err != nil {
+	if err := funlock(f.ledger().File); err != nil {
 		f.close()
 	}
 }
 
-// read returns the time in the file, the zero time if there is none, and errNoTime if there is something else. Call it
-// with the lock held.
+// read returns the time in the file, the zero time if there is none, and errNoTime if there is something else. Call
+// it with the lock held.
 func (f *fileLock) read() (time.Time, error) {
 	f.buf = append(f.buf[:0], lockTime...)
-	n, err := f.ledger.ReadAt(f.buf, 0)
+	n, err := f.ledger().ReadAt(f.buf, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return time.Time{}, fmt.Errorf("read the lock file: %w", err)
 	}
@@ -208,22 +222,22 @@ func (f *fileLock) read() (time.Time, error) {
 	return at, nil
 }
 
-// write writes the time into the file, blanks for the zero time, in one call and in place. It is not synced: it has to outlive this
-// process, not the machine. Call it with the lock held.
+// write writes the time into the file, blanks for the zero time, in one call and in place. It is not synced: it has
+// to outlive this process, not the machine. Call it with the lock held.
 func (f *fileLock) write(at time.Time) error {
 	f.buf = append(f.buf[:0], noLockTime...)
 	if !at.IsZero() {
 		f.buf = at.UTC().AppendFormat(f.buf[:0], lockTime)
 	}
-	if _, err := f.ledger.WriteAt(f.buf, 0); err != nil {
+	if _, err := f.ledger().WriteAt(f.buf, 0); err != nil {
 		return fmt.Errorf("write the lock file: %w", err)
 	}
 	return nil
 }
 
-// openLockDir opens the folder of the lock files, and makes it if it is not there. Everything in it is opened through the handle
-// returned: what was checked is what is used. The folder must be a folder and no link, and on Unix ours and open to
-// nobody else, or somebody else could lead us to files of theirs, or hold the lock.
+// openLockDir opens the folder of the lock files, and makes it if it is not there. Everything in it is opened through
+// the handle returned: what was checked is what is used. The folder must be a folder and no link, and on Unix ours
+// and open to nobody else, or somebody else could lead us to files of theirs, or hold the lock.
 func openLockDir(dir string) (*os.Root, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("make the lock folder: %w", err)
@@ -279,8 +293,8 @@ func checkLockFile(root *os.Root, file *os.File, name string) (os.FileInfo, erro
 	if err != nil {
 		return nil, err
 	}
-	// A file that is gone again is no fault: take finds out that it is not current.
-	if link, err := root.Lstat(name); !info.Mode().IsRegular() || err == nil && !link.Mode().IsRegular() {
+	// A file that is gone again or another one by now is no fault: take finds out that it is not current.
+	if link, err := root.Lstat(name); err == nil && !link.Mode().IsRegular() {
 		return nil, errors.New("is not a regular file")
 	}
 	return info, checkOwner(info)

@@ -18,10 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWriteLockProcess is no test but the other process of the tests below: they start the test binary with arguments. It
-// does what they tell it over a connection, a word a line.
+// TestWriteLockProcess is no test but the other process of the tests below: they start the test binary with
+// arguments. It does what they tell it over a connection, a word a line.
 //
-//	go N    enter N calls at once; each says "in" when it has the lock and "out" before it leaves, and waits for a line after both
+//	go N    enter N calls at once; with the lock each says "in", waits for a line, says "out", waits, and leaves
 //	post    take the lock, announce a POST, say "posted", and never come back
 func TestWriteLockProcess(t *testing.T) {
 	t.Parallel()
@@ -165,7 +165,7 @@ func TestWriteLockExcludesProcesses(t *testing.T) {
 	}
 	require.Len(t, order, processes*calls)
 
-	// A fair share is every fourth turn. Where the lock goes to whoever asks first, a process takes it 16 times on end.
+	// A fair share is every fourth turn. Where the lock goes to whoever asks first, some wait for 20 turns.
 	last := make([]int, processes)
 	served := make([]int, processes)
 	longest := 0
@@ -177,7 +177,7 @@ func TestWriteLockExcludesProcesses(t *testing.T) {
 		served[p]++
 	}
 	t.Logf("order %v, longest wait %d turns", order, longest)
-	require.LessOrEqual(t, longest, 3*(processes-1))
+	require.LessOrEqual(t, longest, 2*(processes-1))
 }
 
 func TestWriteLockOfAKilledProcess(t *testing.T) {
@@ -219,7 +219,7 @@ func TestWriteLockOfAKilledProcess(t *testing.T) {
 	ticket.leave()
 }
 
-// A process that waits and is killed leaves neither the lock nor the turnstile shut.
+// A process that waits and is killed leaves neither the lock nor a turnstile shut.
 func TestWriteLockOfAKilledWaiter(t *testing.T) {
 	t.Parallel()
 	dir := lockFolder(t)
@@ -233,14 +233,15 @@ func TestWriteLockOfAKilledWaiter(t *testing.T) {
 	locked(t, next).leave()
 }
 
-// turnstileTaken reports whether somebody stands in the turnstile.
+// turnstileTaken reports whether somebody stands in the last turnstile, which is where one waits for the lock.
 func turnstileTaken(t *testing.T, l *writeLock) bool {
 	t.Helper()
 	require.NoError(t, l.file.open())
-	free, err := flock(l.file.turnstile.File, false)
+	last := l.file.files[turnstiles-1].File
+	free, err := flock(last, false)
 	require.NoError(t, err)
 	if free {
-		require.NoError(t, funlock(l.file.turnstile.File))
+		require.NoError(t, funlock(last))
 	}
 	return !free
 }

@@ -29,7 +29,8 @@ func lockFolder(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "locks")
 }
 
-// fileWriteLock returns a lock on the ledger named "ledger", which is what another process would have: a descriptor of its own.
+// fileWriteLock returns a lock on the ledger named "ledger", which is what another process would have: a descriptor
+// of its own.
 func fileWriteLock(t *testing.T, dir string) *writeLock {
 	t.Helper()
 	l := newWriteLock(lockOptions{dir: dir, name: "ledger", warn: func(msg string) { t.Errorf("warning: %s", msg) }})
@@ -37,8 +38,8 @@ func fileWriteLock(t *testing.T, dir string) *writeLock {
 	return l
 }
 
-// closeAtEnd closes the files of l when the test ends: Windows does not delete open files, and an abandoned wait would
-// make the folder anew while it is deleted.
+// closeAtEnd closes the files of l when the test ends: Windows does not delete open files, and an abandoned wait
+// would make the folder anew while it is deleted.
 func closeAtEnd(t *testing.T, l *writeLock) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -121,6 +122,7 @@ func TestLockName(t *testing.T) {
 			{"https://ledger.example", "https://ledger.example:443", "https://LEDGER.example.", "HTTPS://ledger.example.:443/"},
 			{"https://ledger.example/lg", "https://ledger.example/lg/", "https://ledger.example:443/l%67"},
 			{"http://[2001:db8::1]", "http://[2001:DB8:0::1]:80"},
+			{"http://10.0.0.1", "http://[::ffff:10.0.0.1]"},
 		} {
 			for _, base := range group[1:] {
 				assert.Equal(t, name(group[0], "w"), name(base, "w"), "%s and %s", group[0], base)
@@ -219,7 +221,8 @@ func TestWriteLockServesInTheOrderOfArrival(t *testing.T) {
 
 func TestTicketLeave(t *testing.T) {
 	t.Parallel()
-	// Each case brings the first of two tickets into a state and leaves. The second must get the lock, and not before that.
+	// Each case brings the first of two tickets into a state and leaves. The second must get the lock, and not before
+	// that.
 	for name, leave := range map[string]func(t *testing.T, first *ticket){
 		"never locked": func(_ *testing.T, first *ticket) { first.leave() },
 		"held": func(t *testing.T, first *ticket) {
@@ -401,18 +404,18 @@ func TestTicketLockGivesUpWaitingForAnotherProcess(t *testing.T) {
 	err := ticket.lock(within(t, 20*time.Millisecond))
 	require.EqualError(t, err, "nothing was sent in time: another process is writing to this workspace")
 	ticket.leave()
-	abandoned := l.file.wait
-	require.NotNil(t, abandoned, "nothing interrupts a wait for a file lock")
+	abandoned := l.file.waiting()
+	require.Empty(t, abandoned, "nothing interrupts a wait for a file lock")
 
 	// Further calls take the same wait over: no thread and no descriptor more.
 	for range 3 {
 		requireShut(t, l, waitFile)
-		require.Same(t, abandoned, l.file.wait)
+		require.Equal(t, abandoned, l.file.waiting())
 	}
 
 	// Nobody wants it any more when the lock comes: it must not stay locked.
 	holder.leave()
-	<-abandoned.done
+	<-abandoned
 	locked(t, third).leave()
 
 	// Somebody wants it again.
@@ -446,8 +449,8 @@ func TestWriteLockKeepsWorkspacesApart(t *testing.T) {
 	locked(t, second).leave()
 }
 
-// TestWriteLockUnsettled has a first call do something and measures how long the second has to wait after it. With and
-// without a file, and where the second call is made by another process.
+// TestWriteLockUnsettled has a first call do something and measures how long the second has to wait after it. With
+// and without a file, and where the second call is made by another process.
 func TestWriteLockUnsettled(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -690,6 +693,51 @@ func TestWriteLockComesBackWithItsFolder(t *testing.T) {
 	holder.leave()
 }
 
+// A lock that was waited for and not got, or got too late, is not kept from other processes.
+func TestTicketLockLetsGoOfTheFile(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]func(t *testing.T, ticket *ticket){
+		"context ends": func(t *testing.T, ticket *ticket) {
+			t.Helper()
+			require.ErrorIs(t, ticket.lock(within(t, time.Second)), context.DeadlineExceeded)
+		},
+		"left while waiting": func(t *testing.T, ticket *ticket) {
+			t.Helper()
+			got := make(chan error, 1)
+			go func() { got <- ticket.lock(t.Context()) }()
+			synctest.Wait()
+			ticket.leave()
+			require.ErrorIs(t, <-got, errLeft)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := lockFolder(t)
+			synctest.Test(t, func(t *testing.T) {
+				l := fileWriteLock(t, dir)
+				first := locked(t, l)
+				first.gaveUp()
+				first.leave()
+				ticket := l.enter()
+				stop(t, ticket)
+				requireShut(t, fileWriteLock(t, dir), waitSettled) // And not waitFile.
+			})
+		})
+	}
+}
+
+// The warning comes between the waits: that is where leave arrives here, so late that no wait sees it.
+func TestTicketLeftAtTheLastMoment(t *testing.T) {
+	t.Parallel()
+	var ticket *ticket
+	l := newWriteLock(lockOptions{dir: filepath.Join(t.TempDir(), "no", "parent"), name: "ledger", warn: func(string) { ticket.leave() }})
+	closeAtEnd(t, l)
+	ticket = l.enter()
+	require.ErrorIs(t, ticket.lock(t.Context()), errLeft)
+	require.ErrorIs(t, ticket.posting(), errNotLocked)
+	locked(t, l).leave()
+}
+
 // A full or failing disk under the lock file is no reason to refuse evidence.
 func TestLockFileThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
@@ -698,39 +746,46 @@ func TestLockFileThatCannotBeWritten(t *testing.T) {
 	l := newWriteLock(lockOptions{dir: dir, name: "ledger", warn: func(msg string) { warnings = append(warnings, msg) }})
 	closeAtEnd(t, l)
 	ticket := locked(t, l)
-	written := l.file.ledger.File
-	readOnly, err := os.Open(l.file.ledger.path)
-	require.NoError(t, err)
-	defer readOnly.Close() //nolint:errcheck // Only read.
-	l.file.ledger.File = readOnly
 	require.NoError(t, ticket.posting())
 	ticket.gaveUp()
-	l.file.ledger.File = written
+	written := l.file.ledger().File
+	readOnly, err := os.Open(l.file.ledger().path)
+	require.NoError(t, err)
+	defer readOnly.Close() //nolint:errcheck // Only read.
+	l.file.ledger().File = readOnly
+	require.NoError(t, ticket.posting())
+	ticket.gaveUp()
+	l.file.ledger().File = written
 	require.Len(t, warnings, 1)
 	require.Contains(t, warnings[0], "write lock: unanswered writes are not shown to other processes: write the lock file: ")
-	require.Positive(t, ticket.unsettledFor(), "this process still knows")
 	requireShut(t, fileWriteLock(t, dir), waitFile)
 	ticket.leave()
+
+	// This process still knows, and does not believe the older time in the file.
+	given := l.lastGivenUp()
+	requireShut(t, l, waitSettled)
+	require.Equal(t, given, l.lastGivenUp())
 }
 
 func TestLockFileThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	l := fileWriteLock(t, lockFolder(t))
 	ticket := locked(t, l)
-	written := l.file.ledger.File
-	writeOnly, err := os.OpenFile(l.file.ledger.path, os.O_WRONLY, 0)
+	written := l.file.ledger().File
+	writeOnly, err := os.OpenFile(l.file.ledger().path, os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer writeOnly.Close() //nolint:errcheck // Not written.
-	l.file.ledger.File = writeOnly
+	l.file.ledger().File = writeOnly
 	_, err = l.file.read()
-	l.file.ledger.File = written
+	l.file.ledger().File = written
 	require.ErrorContains(t, err, "read the lock file: ")
 	require.NotErrorIs(t, err, errNoTime)
 	require.NotErrorIs(t, err, io.EOF)
 	ticket.leave()
 }
 
-// TestWriteLockUnderStress lets calls of several "processes" come, wait, lose patience and leave, and looks for two at once.
+// TestWriteLockUnderStress lets calls of several "processes" come, wait, lose patience and leave, and looks for two
+// at once.
 func TestWriteLockUnderStress(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64() //nolint:gosec // No secret.

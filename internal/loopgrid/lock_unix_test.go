@@ -30,7 +30,7 @@ func TestLockFilesAreForTheUserAlone(t *testing.T) {
 	require.Equal(t, os.ModeDir|0o700, info.Mode())
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, files, 2)
+	require.Len(t, files, turnstiles+1)
 	for _, file := range files {
 		info, err := file.Info()
 		require.NoError(t, err)
@@ -76,10 +76,10 @@ func TestWriteLockInAHostileFolder(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "other"), nil, 0o600))
 			require.NoError(t, os.Symlink("other", filepath.Join(dir, "ledger.lock")))
 		},
-		"the turnstile is a link": func(t *testing.T, dir string) {
+		"a turnstile is a link": func(t *testing.T, dir string) {
 			t.Helper()
 			folderOfMode(0o700)(t, dir)
-			require.NoError(t, os.Symlink(filepath.Join(t.TempDir(), "away"), filepath.Join(dir, "ledger.turn")))
+			require.NoError(t, os.Symlink(filepath.Join(t.TempDir(), "away"), filepath.Join(dir, "ledger.turn2")))
 		},
 		"the lock file is a folder": func(t *testing.T, dir string) {
 			t.Helper()
@@ -193,16 +193,18 @@ func TestWriteLockFollowsAReplacedFile(t *testing.T) {
 	}
 }
 
-// The turnstile alone may be cleaned up too: it is not written to, so it looks old.
-func TestWriteLockFollowsAReplacedTurnstile(t *testing.T) {
+// Turnstiles may be cleaned up alone: they are never written to, so they look old.
+func TestWriteLockFollowsReplacedTurnstiles(t *testing.T) {
 	t.Parallel()
-	dir := lockFolder(t)
-	l := fileWriteLock(t, dir)
-	locked(t, l).leave()
-	path := filepath.Join(dir, "ledger.turn")
-	require.NoError(t, os.Remove(path))
-	l.file.turnstileChecked = time.Time{}
-	locked(t, l).leave()
-	require.FileExists(t, path)
-	require.True(t, l.file.turnstile.current())
+	for i := range turnstiles {
+		dir := lockFolder(t)
+		l := fileWriteLock(t, dir)
+		locked(t, l).leave()
+		path := l.file.files[i].path
+		require.NoError(t, os.Remove(path))
+		l.file.turnstilesChecked = time.Time{} // As it is a second later.
+		locked(t, l).leave()
+		require.FileExists(t, path)
+		require.True(t, l.file.files[i].current())
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -88,5 +89,20 @@ func TestExportedEvidence(t *testing.T) {
 		_, download := exported(t, modeFull, false)
 		assert.NotEmpty(t, content(unzip(t, download("")), "disclosures.jsonl"))
 		assert.Empty(t, content(unzip(t, download("?include_payloads=false")), "disclosures.jsonl"))
+	})
+	t.Run("a checkpoint covers what was recorded before it", func(t *testing.T) {
+		t.Parallel()
+		s, download := exported(t, modeFull, true)
+		assert.Contains(t, string(content(unzip(t, download("")), "manifest.json")), `"checkpoint_id": "cp_`)
+		s.mu.Lock()
+		d := s.created[1]
+		s.mu.Unlock()
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/v1/decisions/"+d.id+"/events",
+			strings.NewReader(`{"event_type":"incident_flagged"}`))
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		require.Equal(t, http.StatusOK, w.Code)
+		assert.Contains(t, string(content(unzip(t, download("")), "manifest.json")), `"checkpoint": null`)
 	})
 }

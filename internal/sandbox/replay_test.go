@@ -120,7 +120,7 @@ func TestReplay(t *testing.T) {
 
 func readExchanges(t *testing.T, file string) []exchange {
 	t.Helper()
-	lines, err := os.ReadFile(file) //nolint:gosec // It is in testdata.
+	lines, err := os.ReadFile(file)
 	require.NoError(t, err)
 	var exchanges []exchange
 	for line := range bytes.Lines(lines) {

@@ -220,6 +220,15 @@ func TestLedgerIsBounded(t *testing.T) {
 		}
 		assert.Len(t, c.server.Events("default"), 1)
 	})
+	t.Run("memory of many small events", func(t *testing.T) {
+		t.Parallel()
+		c := newClient(t, sandbox.Options{Limits: sandbox.Limits{MemoryBytes: 20_000}})
+		for range 100 {
+			_, _ = c.post("/api/v1/decisions", `{"decision_type":"t"}`)
+		}
+		assert.NotEmpty(t, c.server.Events("default"))
+		assert.Less(t, len(c.server.Events("default")), 20)
+	})
 	t.Run("workspaces that are created on first use", func(t *testing.T) {
 		t.Parallel()
 		c := newClient(t, sandbox.Options{Limits: sandbox.Limits{Events: 1, MemoryBytes: 20_000}})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strconv"
 )
 
 // RoundTrip makes a Server an [http.RoundTripper], so that a client can use it without a network and inside of a testing/synctest bubble. As with a
@@ -62,7 +63,7 @@ func (w *recorder) Write(b []byte) (int, error) { return w.body.Write(b) }
 
 func (w *recorder) response(r *http.Request) *http.Response {
 	return &http.Response{
-		Status: http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.header,
+		Status: strconv.Itoa(w.status) + " " + http.StatusText(w.status), StatusCode: w.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: w.header,
 		Body: io.NopCloser(&w.body), ContentLength: int64(w.body.Len()), Request: r,
 	}
 }

@@ -1,0 +1,232 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/cli"
+	"github.com/loopgridio/loopgrid-mcp/internal/config"
+)
+
+// run runs the program with these arguments and no input.
+func run(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = cli.Run(context.Background(), cli.Process{
+		Args: append([]string{"/usr/bin/loopgrid-mcp"}, args...), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
+	})
+	return code, out.String(), errs.String()
+}
+
+// clearEnvironment keeps the settings of whoever runs the tests out of them.
+func clearEnvironment(t *testing.T) {
+	t.Helper()
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, "LOOPGRID_") {
+			t.Setenv(name, "")
+		}
+	}
+	t.Setenv("LOOPGRID_EVIDENCE_DIR", t.TempDir())
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	for _, spelled := range []string{"version", "--version", "-v"} {
+		code, out, errs := run(spelled)
+		assert.Equal(t, 0, code)
+		assert.Regexp(t, `^loopgrid-mcp `+regexp.QuoteMeta(cli.Version)+` \(go1\.\S+, \w+/\w+\)\n$`, out)
+		assert.Empty(t, errs)
+	}
+}
+
+func TestHelpNamesEveryCommandAndVariable(t *testing.T) {
+	t.Parallel()
+	for _, spelled := range []string{"help", "--help", "-h"} {
+		code, out, errs := run(spelled)
+		assert.Equal(t, 0, code)
+		assert.Empty(t, errs)
+		for _, v := range config.Variables() {
+			assert.Contains(t, out, "  "+v.Name+"\n")
+		}
+		for _, command := range []string{"doctor", "sandbox", "version", "help"} {
+			assert.Contains(t, out, "  loopgrid-mcp "+command)
+		}
+		for line := range strings.Lines(out) {
+			assert.LessOrEqual(t, len([]rune(line)), 81, line)
+		}
+	}
+}
+
+func TestWrongUsage(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"serve"}, {"doctr"}, {"--frob"}, {"version", "x"}, {"help", "x"}, {"doctor", "x"}, {"doctor", "--jason"}, {"sandbox", "x"}, {"sandbox", "--port", "1"}} {
+		code, out, errs := run(args...)
+		assert.Equal(t, 2, code, args)
+		assert.Empty(t, out)
+		assert.Regexp(t, `^loopgrid-mcp: .+\nRun loopgrid-mcp help for the commands\.\n$`, errs)
+	}
+}
+
+// started is the sandbox subcommand, running.
+type started struct {
+	out  *lockedBuffer
+	stop chan struct{}
+	code chan int
+}
+
+type lockedBuffer struct {
+	mu    sync.Mutex
+	text  bytes.Buffer
+	wrote chan struct{}
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n, err := b.text.Write(p)
+	select {
+	case b.wrote <- struct{}{}:
+	default:
+	}
+	return n, err
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// waitFor waits until the pattern stands in the output, and returns its first group.
+func (s *started) waitFor(t *testing.T, pattern string) string {
+	t.Helper()
+	for {
+		if m := regexp.MustCompile(pattern).FindStringSubmatch(s.out.String()); m != nil {
+			return m[1]
+		}
+		select {
+		case <-s.out.wrote:
+		case code := <-s.code:
+			require.Fail(t, "the sandbox ended", "code %d: %s", code, s.out.String())
+		}
+	}
+}
+
+func startSandbox(t *testing.T, args ...string) *started {
+	t.Helper()
+	s := &started{out: &lockedBuffer{wrote: make(chan struct{}, 1)}, stop: make(chan struct{}), code: make(chan int, 1)}
+	go func() {
+		s.code <- cli.Run(context.Background(), cli.Process{
+			Args: append([]string{"loopgrid-mcp", "sandbox", "--addr", "127.0.0.1:0"}, args...), Stdout: s.out, Stderr: s.out, Stop: s.stop,
+		})
+	}()
+	return s
+}
+
+func post(t *testing.T, url, key string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/decisions", strings.NewReader(`{"decision_type":"t"}`))
+	require.NoError(t, err)
+	req.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		req.Header.Set("X-LoopGrid-Key", key)
+	}
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, res.Body.Close())
+	assert.Equal(t, "1", res.Header.Get("X-LoopGrid-Sandbox"))
+	return res.StatusCode
+}
+
+func TestSandbox(t *testing.T) {
+	t.Parallel()
+	s := startSandbox(t)
+	url := s.waitFor(t, `Listening on (http://127\.0\.0\.1:\d+) `)
+	assert.Contains(t, s.out.String(), "SANDBOX, not LoopGrid: 0.8.1-sandbox")
+	assert.Equal(t, http.StatusOK, post(t, url, ""))
+	assert.Equal(t, "decision_created", s.waitFor(t, `dec_\w+ +(\w+)`), "one line per event")
+	close(s.stop)
+	assert.Equal(t, 0, <-s.code)
+	_, err := new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+	assert.Error(t, err, "nothing is left behind")
+}
+
+func TestSandboxWithKeys(t *testing.T) {
+	t.Parallel()
+	s := startSandbox(t, "--auth", "--quiet")
+	url := s.waitFor(t, `Listening on (http://127\.0\.0\.1:\d+) `)
+	key := s.waitFor(t, `(lg_live_\S+)  \[ingest read\]`)
+	s.waitFor(t, `(lg_live_\S+)  \[admin\]`)
+	assert.Equal(t, http.StatusUnauthorized, post(t, url, ""))
+	assert.Equal(t, http.StatusOK, post(t, url, key))
+	close(s.stop)
+	assert.Equal(t, 0, <-s.code)
+	assert.NotContains(t, s.out.String(), "decision_created")
+}
+
+func TestSandboxPortInUse(t *testing.T) {
+	t.Parallel()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	code, _, errs := run("sandbox", "--addr", listener.Addr().String())
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errs, "Choose another address with --addr")
+}
+
+func TestServeEndsWithItsInput(t *testing.T) { //nolint:paralleltest // it sets the environment
+	clearEnvironment(t)
+	code, out, errs := run()
+	assert.Equal(t, 0, code)
+	assert.Empty(t, out)
+	assert.Empty(t, errs)
+}
+
+func TestServeWithBrokenSettingsStarts(t *testing.T) {
+	clearEnvironment(t)
+	t.Setenv("LOOPGRID_BASE_URL", "nonsense")
+	var out, errs bytes.Buffer
+	code := cli.Run(t.Context(), cli.Process{
+		Args: []string{"loopgrid-mcp"}, Stdout: &out, Stderr: &errs, Terminal: true,
+		Stdin: strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}` + "\n"),
+	})
+	assert.Equal(t, 0, code)
+	assert.Contains(t, out.String(), `"serverInfo":{"name":"loopgrid-mcp"`)
+	assert.Contains(t, errs.String(), "LOOPGRID_BASE_URL")
+	assert.Contains(t, errs.String(), "waiting for an MCP host on stdin")
+}
+
+// blocked is a stderr that nobody reads.
+type blocked struct{ ever chan struct{} }
+
+func (b blocked) Write([]byte) (int, error) {
+	<-b.ever
+	return 0, io.ErrClosedPipe
+}
+
+func TestAnUnreadStderrStopsNothing(t *testing.T) {
+	clearEnvironment(t)
+	t.Setenv("LOOPGRID_BASE_URL", "http://127.0.0.1:1")
+	t.Setenv("LOOPGRID_MCP_LOG_LEVEL", "debug")
+	var in strings.Builder
+	in.WriteString(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}` + "\n")
+	for range 3000 {
+		in.WriteString(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"loopgrid.verify_evidence","arguments":{}}}` + "\n")
+	}
+	stderr := blocked{make(chan struct{})}
+	defer close(stderr.ever)
+	var out bytes.Buffer
+	code := cli.Run(t.Context(), cli.Process{Args: []string{"loopgrid-mcp"}, Stdin: strings.NewReader(in.String()), Stdout: &out, Stderr: stderr})
+	assert.Equal(t, 0, code)
+	assert.Positive(t, strings.Count(out.String(), "decision_id: required, and missing"))
+}
