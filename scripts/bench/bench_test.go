@@ -31,7 +31,7 @@ func TestMeasure(t *testing.T) {
 	require.NoError(t, err)
 	tiny := amounts{rounds: 2, coldStarts: 1, calls: 20, large: 1, budget: time.Minute, manyCalls: 1010, bundle: 100_000}
 	picture := filepath.Join(t.TempDir(), "bench.svg")
-	o := &options{json: true, command: binary, peer: binary, svg: picture, date: "1 January 2030", machine: "a machine <&>"}
+	o := &options{json: true, command: binary, peer: binary, peerName: "another", svg: picture, date: "1 January 2030", machine: "a machine <&>"}
 	var out, progress bytes.Buffer
 	require.NoError(t, measure(t.Context(), o, tiny, &out, &progress), progress.String())
 	assert.Contains(t, progress.String(), "round 2 of 2")
@@ -56,6 +56,7 @@ func TestMeasure(t *testing.T) {
 		}
 		assert.NotEmpty(t, r.Contenders[ours].Rounds, r.Name)
 		assert.Equal(t, r.Limit == "", r.Verdict == "", r.Name)
+		assert.Equal(t, len(r.Contenders[ours].Rounds) > 1 && r.Name != rowBinary, len(r.Contenders["another"].Rounds) > 1, r.Name)
 	}
 
 	drawn, err := os.ReadFile(picture)
@@ -124,6 +125,21 @@ func TestVerdict(t *testing.T) {
 		} else {
 			assert.InDelta(t, c.ratio, f.ratio(c.row), 1e-9, name)
 		}
+	}
+}
+
+func TestPrint(t *testing.T) {
+	t.Parallel()
+	for expected, got := range map[string]string{
+		"385 µs":      inMicroseconds.print(385.4),
+		"57.6 ms":     inMicroseconds.print(57_583),
+		"4.5 ms":      inMilliseconds.print(4.49),
+		"1.56 s":      inMilliseconds.print(1556.8),
+		"999/s":       perSecond.print(999),
+		"1,234,567/s": perSecond.print(1234567),
+		"10.4 MB":     inBytes.print(10_358_946),
+	} {
+		assert.Equal(t, expected, got)
 	}
 }
 

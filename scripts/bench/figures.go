@@ -41,17 +41,19 @@ const (
 )
 
 func (u unit) print(v float64) string {
-	switch u {
-	case inMicroseconds:
+	switch {
+	case u == inMicroseconds && v < 10_000:
 		return fmt.Sprintf("%.0f µs", v)
-	case inMilliseconds:
+	case u == inMicroseconds:
+		return inMilliseconds.print(v / 1000)
+	case u == inMilliseconds && v < 1000:
 		return fmt.Sprintf("%.1f ms", v)
-	case perSecond:
+	case u == inMilliseconds:
+		return fmt.Sprintf("%.2f s", v/1000)
+	case u == perSecond:
 		return thousands(v) + "/s"
-	case inBytes:
-		return fmt.Sprintf("%.1f MB", v/1e6)
 	default:
-		return fmt.Sprint(v)
+		return fmt.Sprintf("%.1f MB", v/1e6)
 	}
 }
 

@@ -39,10 +39,11 @@ func main() {
 
 // options are the flags.
 type options struct {
-	rounds             int
-	quick, json        bool
-	svg, peer, command string
-	date, machine      string
+	rounds         int
+	quick, json    bool
+	svg, command   string
+	peer, peerName string
+	date, machine  string
 }
 
 // run is the program. When it returns, the processes that it started are gone.
@@ -55,6 +56,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.BoolVar(&o.json, "json", false, "print JSON in place of the table")
 	flags.StringVar(&o.svg, "svg", "", "also draw a picture into this `file`")
 	flags.StringVar(&o.peer, "peer", "", "another bridge to measure: a `command` with its arguments, separated by blanks")
+	flags.StringVar(&o.peerName, "peer-name", "peer", "what to call the other bridge")
 	flags.StringVar(&o.command, "command", "", "the `binary` to measure; built if not given")
 	flags.StringVar(&o.date, "date", time.Now().Format("2 January 2006"), "the date in words")
 	flags.StringVar(&o.machine, "machine", machine(), "the machine in words")
@@ -102,7 +104,7 @@ func measure(ctx context.Context, o *options, a amounts, stdout, stderr io.Write
 	}
 	defer service.close()
 	b := &bench{
-		amounts: a, service: service, contenders: contenders(service, o.command, stock, o.peer, temp),
+		amounts: a, service: service, contenders: contenders(service, o, stock, temp),
 		figures: newFigures(), progress: progress,
 	}
 	for name, path := range map[string]string{ours: o.command, emptyTool: stock} {

@@ -124,7 +124,7 @@ func (r *report) svg() string {
 		y += 12
 		longest := 0.0
 		for _, name := range r.names {
-			if v := r.figures.median(row.name, name); name != peer && v > longest {
+			if v := r.figures.median(row.name, name); (r.peer == "" || name != r.peerName) && v > longest {
 				longest = v
 			}
 		}
