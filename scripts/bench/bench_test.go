@@ -103,6 +103,8 @@ func TestVerdict(t *testing.T) {
 	}
 	f.add("a", ours, 125)
 	f.add("b", ours, 12e6)
+	f.add("zero", ours, 10)
+	f.add("zero", sameTool, 0)
 	for name, c := range map[string]struct {
 		row     row
 		ratio   float64
@@ -116,6 +118,7 @@ func TestVerdict(t *testing.T) {
 		"value, kept":     {row{name: "b", limit: &limit{most: 12e6}}, math.NaN(), "ok"},
 		"value, over":     {row{name: "b", limit: &limit{most: 11e6}}, math.NaN(), "over"},
 		"other row":       {row{name: "b", reference: ours, referenceRow: "a", limit: &limit{ratio: true, most: 1}}, 96000, "over"},
+		"too little":      {row{name: "zero", reference: sameTool, limit: &limit{ratio: true, most: 1}}, math.NaN(), ""},
 		"not measured":    {row{name: "c", reference: sameTool, limit: &limit{ratio: true, most: 1}}, math.NaN(), ""},
 		"reference is":    {row{name: "b", reference: sameTool, limit: &limit{ratio: true, most: 1}}, math.NaN(), ""},
 	} {
