@@ -33,6 +33,8 @@ type Process struct {
 	Transport http.RoundTripper
 	// Executable is the path of the program's own file, "" where it is not known.
 	Executable string
+	// OS is the system that config writes for, as [runtime.GOOS] names it; empty is this one.
+	OS string
 	// Stop is closed at the first signal that asks the program to end.
 	Stop <-chan struct{}
 }
@@ -52,6 +54,8 @@ func Run(ctx context.Context, p Process) int {
 		return runDoctor(ctx, p, rest)
 	case "sandbox":
 		return runSandbox(ctx, p, rest)
+	case "config":
+		return runConfig(p, rest)
 	case "version", "--version", "-version", "-v":
 		return alone(p, command, rest, runVersion)
 	case "help", "--help", "-help", "-h":
