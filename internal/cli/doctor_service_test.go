@@ -159,11 +159,12 @@ func TestDoctorTellsKeysApart(t *testing.T) {
 func TestDoctorWhereNoKeyIsNeeded(t *testing.T) {
 	s := sandbox.New(sandbox.Options{})
 	quiet(t)
-	t.Setenv("LOOPGRID_BASE_URL", serve(t, s))
 	recordsNothing(t, s)
+	t.Setenv("LOOPGRID_BASE_URL", "http://sandbox.example")
 	code, out := examineOver(t, over{s, routes{"/evaluate": answering(500, "{}")}})
 	assert.Equal(t, 1, code)
 	assert.Contains(t, out, "[OK] service key: none needed, LoopGrid asks for none\n[FAIL] scope ingest: not checked, LoopGrid answered 500 to POST ")
+	t.Setenv("LOOPGRID_BASE_URL", serve(t, s))
 	t.Setenv("LOOPGRID_SERVICE_KEY", "no-such-key")
 	code, out = examine(t)
 	assert.Equal(t, 1, code, "a bad key never falls back to the open mode")
