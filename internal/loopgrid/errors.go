@@ -376,7 +376,7 @@ const longestRetryAfter = 24 * time.Hour
 func retryAfter(header string) time.Duration {
 	header = strings.TrimSpace(header)
 	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil {
-		return min(time.Duration(seconds)*time.Second, longestRetryAfter) //nolint:gosec // 32 bits
+		return min(time.Duration(seconds)*time.Second, longestRetryAfter)
 	} else if errors.Is(err, strconv.ErrRange) {
 		return longestRetryAfter
 	}
