@@ -97,6 +97,25 @@ func TestUnknownArgumentsListTheNamesOnce(t *testing.T) {
 		"- \"Decision_Id\": unknown argument; did you mean decision_id?\nNothing was recorded.", text)
 }
 
+// A decision in proof_only can never be approved: an agent that is told to wait for that waits for ever.
+func TestNextIsNoDeadEndInProofOnly(t *testing.T) {
+	t.Parallel()
+	x, _ := open(t)
+	r := x.ok("loopgrid.record_decision", `{"decision_type":"t","proposed_action":{"amount":720},"policy_id":"refund-policy","privacy_mode":"proof_only"}`)
+	assert.Equal(t, "human_approval_required: do not act. LoopGrid takes no review of a decision in privacy mode proof_only: ask a person, "+
+		"or record the decision anew in another mode with a new idempotency_key.", r.str(t, "next"))
+}
+
+// The key of another decision says nothing about the state of this one.
+func TestAKeyOfAnotherDecisionIsNoRefusalOfTheAction(t *testing.T) {
+	t.Parallel()
+	x, _ := open(t)
+	decide := func() string { return x.ok("loopgrid.record_decision", `{"decision_type":"t","proposed_action":{}}`).str(t, "decision_id") }
+	x.ok("loopgrid.record_action", `{"decision_id":"`+decide()+`","tool":"t","idempotency_key":"a"}`)
+	text := x.fails("loopgrid.record_action", `{"decision_id":"`+decide()+`","tool":"t","idempotency_key":"a"}`)
+	assert.True(t, strings.HasSuffix(text, "The idempotency_key is in use for another decision of this workspace: use a new key."), text)
+}
+
 // fuzzed is a bridge that a fuzz target calls over and over.
 type fuzzed struct {
 	*session
