@@ -141,7 +141,7 @@ func (c *call) repeatWith(key, besides string) string {
 
 // afterTheFact is for the case that the evidence of an action is refused because of the state of its decision.
 func (c *call) afterTheFact(err error) string {
-	if api := conflict(err); api != nil && c.tool.name == "record_action" {
+	if api := conflict(err); api != nil && api.Code != "idempotency_conflict" && c.tool.name == "record_action" {
 		return "If the action was already carried out, tell a person; do not repeat it."
 	}
 	return ""
