@@ -107,6 +107,7 @@ func (t *tool) check(raw []byte) (*arguments, []string) {
 			}
 		}
 	}
+	listed := false
 	for i, name := range unknown {
 		if i == maxUnknownShown {
 			problems = append(problems, fmt.Sprintf("and %d more unknown arguments", len(unknown)-i))
@@ -115,8 +116,9 @@ func (t *tool) check(raw []byte) (*arguments, []string) {
 		problem := quoteName(name) + ": unknown argument"
 		if near := t.nearest(name); near != "" {
 			problem += "; did you mean " + near + "?"
-		} else {
+		} else if !listed {
 			problem += "; the arguments are " + t.argumentNames()
+			listed = true
 		}
 		problems = append(problems, problem)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -399,16 +400,26 @@ func (d *decisionCall) next() string {
 // unfinished is the error of a call that did not record all it was asked for. failure is nil where something else stands in place
 // of a step.
 func (d *decisionCall) unfinished(failure error) *mcp.CallToolResult {
-	d.outcome = "unfinished"
+	d.outcome, d.cause = "unfinished", loopgrid.Cause(failure)
 	text := []string{"The decision is recorded, but not every step of it. decision_id: " + d.created.DecisionID + "."}
 	text = append(text, d.steps.lines(failure)...)
 	if failure != nil {
-		text = append(text, d.mendable(failure), d.repeat(d.key)+" Missing steps are appended.")
+		repeat := d.repeat(d.key)
+		if policyMissing(failure) {
+			repeat = d.repeatWith(d.key, "and a policy_id that exists, and otherwise")
+		}
+		text = append(text, d.mendable(failure), repeat+" Missing steps are appended.")
 	}
 	if d.steps.anyDiffers() {
 		text = append(text, "What is recorded stands: a decision takes one model output and one policy result. For other ones record a new decision with a new idempotency_key.")
 	}
 	return failed(append(text, "Do not act on this decision yet.")...)
+}
+
+// policyMissing says whether LoopGrid knows no active policy of the name that was asked for.
+func policyMissing(err error) bool {
+	var api *loopgrid.APIError
+	return errors.As(err, &api) && api.Status == http.StatusNotFound && strings.Contains(api.Route, "/policies/")
 }
 
 // conflict returns the 409 that an error carries; nil for any other error.

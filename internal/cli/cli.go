@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"path/filepath"
 	"strings"
 )
@@ -26,7 +27,11 @@ type Process struct {
 	Stdout   io.Writer
 	Stderr   io.Writer
 	Terminal bool // stdin is a terminal: a person started it, not a host
-	// Executable is the absolute path of this program, as os.Executable returns it; config prints it.
+	// StdoutTerminal says that stdout is a terminal, which shows colours.
+	StdoutTerminal bool
+	// Transport carries the requests to LoopGrid. Nil: the network.
+	Transport http.RoundTripper
+	// Executable is the path of the program's own file, "" where it is not known.
 	Executable string
 	// OS is the system that config writes for, as [runtime.GOOS] names it; empty is this one.
 	OS string

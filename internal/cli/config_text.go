@@ -195,15 +195,15 @@ func quoted(text string) string { return strings.ReplaceAll(compact(text), "\x7f
 // shell is a command line: for PowerShell on Windows, for every shell elsewhere.
 func (s *setup) shell(args []string) string {
 	if s.windows {
-		return join(args, powerShellWord)
+		return joinWords(args, powerShellWord)
 	}
-	return join(args, posixWord)
+	return joinWords(args, posixWord)
 }
 
 // cmdLine is a command line for cmd.exe.
-func (s *setup) cmdLine(args []string) string { return join(args, cmdWord) }
+func (s *setup) cmdLine(args []string) string { return joinWords(args, cmdWord) }
 
-func join(args []string, word func(string) string) string {
+func joinWords(args []string, word func(string) string) string {
 	words := make([]string, len(args))
 	for i, arg := range args {
 		words[i] = word(arg)
@@ -212,7 +212,7 @@ func join(args []string, word func(string) string) string {
 }
 
 func posixWord(arg string) string {
-	if plain(arg, "_-./:=@%+,") {
+	if isPlainWord(arg, "_-./:=@%+,") {
 		return arg
 	}
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
@@ -220,7 +220,7 @@ func posixWord(arg string) string {
 
 // cmdWord quotes -- too, so that the line is the same as in PowerShell wherever it can be.
 func cmdWord(arg string) string {
-	if arg != "--" && plain(arg, `_-./:=\`) {
+	if arg != "--" && isPlainWord(arg, `_-./:=\`) {
 		return arg
 	}
 	return `"` + arg + `"`
@@ -235,8 +235,8 @@ func powerShellWord(arg string) string {
 	return "'" + strings.NewReplacer("'", "''", "‘", "‘‘", "’", "’’", "‚", "‚‚", "‛", "‛‛").Replace(arg) + "'"
 }
 
-// plain says whether a word needs no quotation marks: it is made of letters and digits of ASCII and of these marks.
-func plain(arg, marks string) bool {
+// isPlainWord says whether a word needs no quotation marks: it is made of letters and digits of ASCII and of these marks.
+func isPlainWord(arg, marks string) bool {
 	return arg != "" && strings.TrimFunc(arg, func(r rune) bool {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(marks, r)
 	}) == ""

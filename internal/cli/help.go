@@ -14,7 +14,8 @@ consequential decisions. It speaks MCP on stdin and stdout; a host starts it.
 
 Usage:
   loopgrid-mcp                   serve MCP over stdio (what a host runs)
-  loopgrid-mcp doctor            check the settings and the connection
+  loopgrid-mcp doctor [--json]   check settings, service, key and this machine:
+                                 records nothing, says what to do
   loopgrid-mcp sandbox [flags]   run an in-memory LoopGrid to try things on
       --addr HOST:PORT             where to listen (127.0.0.1:8000)
       --auth                       ask for keys, and print some
