@@ -185,7 +185,8 @@ func chat(ctx context.Context, t *trial) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w; %s; it printed\n%.4000s", err, t.model.story(), bytes.TrimSpace(out))
 	}
-	return said + ", offered as " + t.model.offered[0], nil
+	at := slices.IndexFunc(t.model.offered, func(name string) bool { return strings.HasSuffix(name, t.model.tool) })
+	return said + ", offered as " + t.model.offered[at], nil // it was called, so it was offered
 }
 
 // bin is where the host's program is.
