@@ -10,7 +10,7 @@ GOVULNCHECK       := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 VULNDB            := golang.org/x/vulndb
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check vet race lint licenses release-check fuzz bench generate vuln clean
+.PHONY: help build demo test check vet race lint licenses release-check fuzz bench host-test generate vuln clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
@@ -61,6 +61,9 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s).
 
 bench: ## Measure the bridge side by side with its references.
 	$(GO) run ./scripts/bench
+
+host-test: ## Try the program in real AI hosts; fetches them with npm, about a gigabyte, once.
+	$(GO) run ./scripts/host-test
 
 generate: ## Write the generated files anew.
 	$(GO) generate ./...
