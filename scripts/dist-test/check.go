@@ -63,7 +63,7 @@ func (t *trial) check(ctx context.Context, folder string, i installation) error 
 
 // serve begins a session, lists the tools and ends it.
 func serve(ctx context.Context, folder string, i installation) (err error) {
-	cmd := exec.CommandContext(ctx, i.program[0], i.program[1:]...) //nolint:gosec // What was installed.
+	cmd := exec.CommandContext(ctx, i.program[0], i.program[1:]...)
 	cmd.Dir = folder
 	cmd.Env = launch.Environment(i.environ...)
 	var log strings.Builder

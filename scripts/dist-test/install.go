@@ -184,7 +184,7 @@ func unpack(archive, folder string) error {
 }
 
 func unpackTar(archive string, root *os.Root) error {
-	f, err := os.Open(archive) //nolint:gosec // An artefact.
+	f, err := os.Open(archive)
 	if err != nil {
 		return err
 	}
@@ -237,6 +237,6 @@ func unpackFile(root *os.Root, name string, mode fs.FileMode, content io.Reader)
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(f, content) //nolint:gosec // An artefact that this machine has packed.
+	_, err = io.Copy(f, content)
 	return errors.Join(err, f.Close())
 }

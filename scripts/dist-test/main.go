@@ -121,7 +121,7 @@ func try(ctx context.Context, out io.Writer, dist string, strict bool) (err erro
 		err := t.use(ctx, filepath.Join(scratch, strings.ReplaceAll(way.label, " ", "-")), way.install)
 		switch {
 		case err == nil:
-			fmt.Fprintf(out, "[PASS] %s: version, %s (%.1f s)\n", way.label, "doctor, initialize, tools/list", time.Since(began).Seconds())
+			fmt.Fprintf(out, "[PASS] %s: version, doctor, initialize, tools/list (%.1f s)\n", way.label, time.Since(began).Seconds())
 		case errors.Is(err, errMissing) && !strict:
 			fmt.Fprintf(out, "[SKIP] %s: %v\n", way.label, err)
 		default:
@@ -196,7 +196,7 @@ func lookPath(names ...string) (string, error) {
 
 // command runs a command in the folder and returns what it prints to stdout. The error holds what it prints to stderr.
 func command(ctx context.Context, folder string, environ, args []string) (string, error) {
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // The artefacts and their installers.
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = folder
 	cmd.Env = launch.Environment(environ...)
 	var stderr strings.Builder

@@ -37,7 +37,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	flags := flag.NewFlagSet("package", flag.ContinueOnError)
 	flags.SetOutput(out)
 	root := flags.String("root", ".", "the `directory` of the source tree")
-	dist := flags.String("dist", "dist", "the `directory` of binaries and packages, within the source tree")
+	dist := flags.String("dist", "dist", "the `directory` of binaries and packages")
 	build := flags.Bool("build", false, "build the binaries and the archives first")
 	server := flags.Bool("server", false, "write server.json of the source tree, and nothing else")
 	if err := flags.Parse(args); err != nil {
@@ -84,7 +84,7 @@ func newRelease(root, dist, version string) (*release, error) {
 	if !regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(version) {
 		return nil, fmt.Errorf("version %s: PyPI and npm agree on versions of three numbers alone", version)
 	}
-	return &release{root: root, dist: filepath.Join(root, dist), version: version}, nil
+	return &release{root: root, dist: dist, version: version}, nil
 }
 
 // pack makes all packages, from binaries that are there or, if build is set, are made first.

@@ -29,14 +29,11 @@ func (r *release) packWheel(t target) error {
 	if err != nil {
 		return err
 	}
-	tags := "Wheel-Version: 1.0\nGenerator: loopgrid-mcp\nRoot-Is-Purelib: false\n"
-	for _, tag := range t.wheelTags {
-		tags += "Tag: py3-none-" + tag + "\n"
-	}
+	wheel := "Wheel-Version: 1.0\nGenerator: loopgrid-mcp\nRoot-Is-Purelib: false\nTag: py3-none-" + strings.Join(t.wheelTags, "\nTag: py3-none-") + "\n"
 	files = append(files,
 		file{info + "licenses/LICENSE", 0o644, licence},
 		file{info + "METADATA", 0o644, metadata},
-		file{info + "WHEEL", 0o644, []byte(tags)},
+		file{info + "WHEEL", 0o644, []byte(wheel)},
 	)
 	var record strings.Builder
 	for _, f := range files {
