@@ -13,7 +13,7 @@ GORELEASER ?= goreleaser
 VERSION    := $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' internal/cli/version.go)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check vet race lint release-check fuzz bench generate vuln dist dist-test clean
+.PHONY: help build demo test check vet race lint licenses release-check fuzz bench generate vuln dist dist-test clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
@@ -30,7 +30,7 @@ demo: ## Walk through the main job against an embedded LoopGrid.
 test: ## Run all tests; they need no network.
 	$(GO) test ./...
 
-check: vet race lint release-check ## Everything a change must pass besides the tests.
+check: vet race lint licenses release-check ## Everything a change must pass besides the tests.
 
 vet: ## Vet for Linux, macOS and Windows.
 	GOOS=linux $(GO) vet ./...
@@ -47,6 +47,9 @@ race: ## Run the tests under the race detector, where there is a C compiler.
 lint: ## Lint with the pinned golangci-lint.
 	$(TOOL) golangci-lint config verify
 	$(TOOL) golangci-lint run
+
+licenses: ## Check the licences of what is built into the program.
+	$(GO) run ./scripts/licenses
 
 release-check: ## Look for secrets, local paths, stray files and versions that disagree.
 	$(GO) run ./scripts/release-check

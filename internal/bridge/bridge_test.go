@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -341,3 +342,7 @@ func sha256Hex(text string) string {
 func normal(text string) string {
 	return regexp.MustCompile(`dec_[0-9a-f]{24}`).ReplaceAllString(regexp.MustCompile(`lgm-[0-9a-z]{26}`).ReplaceAllString(text, "lgm-KEY"), "dec_ID")
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+var errReset = errors.New("connection reset by peer")

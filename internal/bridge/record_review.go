@@ -112,6 +112,7 @@ func (c *call) settleReview(ctx context.Context, id string, review *loopgrid.Rev
 					"It could not be looked up: "+sentence(err)+" Do not send it again before a person has looked in LoopGrid.")
 			}
 		} else if event := reviewIn(record); event != nil {
+			c.write.Settled()
 			return c.foundReview(what, id, review, event)
 		} else if last {
 			return c.reviewFailed(what, lost)

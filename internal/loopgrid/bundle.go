@@ -31,7 +31,7 @@ func (c *Client) Evidence(ctx context.Context, decisionID string, payloads bool)
 	ctx, cancel := context.WithCancelCause(ctx)
 	headers := time.AfterFunc(c.o.Timeout, func() { cancel(errStalled) })
 	var res *http.Response
-	err := c.repeat(ctx, r, func() (err error) {
+	err := c.repeat(ctx, r, time.Now().Add(c.o.Timeout), func() (err error) {
 		res, err = c.roundTrip(ctx, r) //nolint:bodyclose // download closes it
 		return err
 	})

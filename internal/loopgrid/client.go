@@ -239,17 +239,18 @@ func describeType(media string) string {
 func (c *Client) send(ctx context.Context, r *request) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
+	end, _ := ctx.Deadline()
 	var a answer
-	err := c.repeat(ctx, r, func() (err error) {
+	err := c.repeat(ctx, r, end, func() (err error) {
 		a, err = c.exchange(ctx, r)
 		return err
 	})
 	return a, err
 }
 
-// repeat calls try until it succeeds or its failure is one that a repeat does not mend. The error is a [*WriteError], which for
+// repeat calls try until it succeeds, its failure is one that a repeat does not mend, or the next try would begin after end. The error is a [*WriteError], which for
 // a read means no more than its cause.
-func (c *Client) repeat(ctx context.Context, r *request, try func() error) error {
+func (c *Client) repeat(ctx context.Context, r *request, end time.Time, try func() error) error {
 	var history attempts
 	for {
 		if r.posting != nil {
@@ -270,10 +271,7 @@ func (c *Client) repeat(ctx context.Context, r *request, try func() error) error
 			return nil
 		}
 		wait, again := repeatAfter(r.kind, &history)
-		if deadline, ok := ctx.Deadline(); !again || ok && time.Until(deadline) <= wait {
-			return history.wrap(err)
-		}
-		if pause(ctx, wait) != nil {
+		if !again || time.Until(end) <= wait || pause(ctx, wait) != nil {
 			return history.wrap(err)
 		}
 	}

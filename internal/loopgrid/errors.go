@@ -111,7 +111,7 @@ func unreachable(err error) string {
 		return "it does not speak TLS on this port (http instead of https?)"
 	case errors.As(err, &op) && op.Op == "proxyconnect":
 		return "the proxy in between cannot be reached"
-	case errors.As(err, &op) && op.Op == "dial" && op.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &op) && op.Op == "dial" && op.Timeout():
 		return "the connection timed out"
 	default:
 		return "the connection could not be made"
