@@ -7,9 +7,11 @@ COPY go.mod go.sum ./
 RUN go mod download
 COPY cmd cmd
 COPY internal internal
+COPY scripts/licenses scripts/licenses
 ARG TARGETOS TARGETARCH
 RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -trimpath -buildvcs=false -tags nethttpomithttp2 -ldflags "-s -w" -o /out/loopgrid-mcp ./cmd/loopgrid-mcp
+RUN mkdir -p /out/licenses && go run ./scripts/licenses -notices /out/licenses/THIRD-PARTY-NOTICES.txt
 # Evidence, and the lock that has writes take turns.
 RUN install -d -m 0700 /out/writable/evidence && install -d -m 1777 /out/writable/tmp
 
@@ -22,6 +24,7 @@ LABEL org.opencontainers.image.title="loopgrid-mcp" \
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /out/loopgrid-mcp /usr/local/bin/loopgrid-mcp
 COPY LICENSE /licenses/
+COPY --from=build /out/licenses/ /licenses/
 # A new volume takes over whom the folder belongs to.
 COPY --from=build --chown=65532:65532 /out/writable/ /
 ENV LOOPGRID_EVIDENCE_DIR=/evidence

@@ -76,6 +76,8 @@ vuln: ## Look for known vulnerabilities with a local copy of the Go database.
 # GoReleaser adds the SBOM, where Syft is at hand, and the Homebrew cask; without it, Go alone makes the archives and all packages.
 dist: ## Build every artefact of a release into dist/, offline.
 	rm -rf dist
+	@mkdir -p bin
+	$(GO) run ./scripts/licenses -notices bin/THIRD-PARTY-NOTICES.txt
 	@if command -v $(GORELEASER) >/dev/null; then \
 		GORELEASER_CURRENT_TAG=v$(VERSION) $(GORELEASER) release --snapshot --skip=publish,announce$$(command -v syft >/dev/null || echo ,sbom) && \
 		echo "$(GO) run ./scripts/package" && $(GO) run ./scripts/package; \

@@ -24,7 +24,7 @@ func (t *trial) installArchive(_ context.Context, folder string) (installation, 
 	if err != nil {
 		return installation{}, err
 	}
-	for _, document := range []string{"README.md", "LICENSE", "CHANGELOG.md"} {
+	for _, document := range []string{"README.md", "LICENSE", "THIRD-PARTY-NOTICES.txt", "CHANGELOG.md"} {
 		if _, err := os.Stat(filepath.Join(folder, document)); err != nil {
 			return installation{}, fmt.Errorf("look for the documents: %w", err)
 		}

@@ -7,10 +7,15 @@ import (
 
 // packArchives makes the archives that GoReleaser would, with the same names and files: .goreleaser.yaml says which.
 func (r *release) packArchives() error {
-	documents, err := r.sources("", "README.md", "LICENSE", "CHANGELOG.md")
+	documents, err := r.licences("")
 	if err != nil {
 		return err
 	}
+	more, err := r.sources("", "README.md", "CHANGELOG.md")
+	if err != nil {
+		return err
+	}
+	documents = append(documents, more...)
 	examples, err := filepath.Glob(filepath.Join(r.root, "examples", "*.*"))
 	if err != nil {
 		return fmt.Errorf("list the examples: %w", err)

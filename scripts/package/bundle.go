@@ -13,11 +13,16 @@ func (r *release) packBundle(t target) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	documents, err := r.sources("", "README.md", "LICENSE")
+	readme, err := r.sources("", "README.md")
 	if err != nil {
 		return "", err
 	}
-	content, err := zipped(append([]file{{"manifest.json", 0o644, manifest}, {"server/" + t.program(), 0o755, binary}}, documents...))
+	licences, err := r.licences("")
+	if err != nil {
+		return "", err
+	}
+	files := append([]file{{"manifest.json", 0o644, manifest}, {"server/" + t.program(), 0o755, binary}}, readme...)
+	content, err := zipped(append(files, licences...))
 	if err != nil {
 		return "", err
 	}

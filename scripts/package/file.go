@@ -98,6 +98,19 @@ func (r *release) sources(prefix string, paths ...string) ([]file, error) {
 	return files, nil
 }
 
+// licences are the files with the terms that go with the binary, under names that begin with prefix.
+func (r *release) licences(prefix string) ([]file, error) {
+	files, err := r.sources(prefix, "LICENSE")
+	if err != nil {
+		return nil, err
+	}
+	notices, err := os.ReadFile(r.notices)
+	if err != nil {
+		return nil, fmt.Errorf("read the licences of others: %w", err)
+	}
+	return append(files, file{prefix + noticesName, 0o644, notices}), nil
+}
+
 // render fills in a template below packaging.
 func (r *release) render(path string, t target, more map[string]string) ([]byte, error) {
 	text, err := r.source("packaging/" + path)

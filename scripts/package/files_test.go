@@ -18,7 +18,7 @@ import (
 
 func TestServerJSON_IsInStep(t *testing.T) {
 	t.Parallel()
-	r, err := newRelease(root, t.TempDir(), cli.Version)
+	r, err := newRelease(root, t.TempDir(), "", cli.Version)
 	require.NoError(t, err)
 	path := filepath.Join(r.dist, "server.json")
 	require.NoError(t, r.writeServer(path, nil))

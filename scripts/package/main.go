@@ -38,6 +38,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	flags.SetOutput(out)
 	root := flags.String("root", ".", "the `directory` of the source tree")
 	dist := flags.String("dist", "dist", "the `directory` of binaries and packages")
+	notices := flags.String("notices", "bin/"+noticesName, "the `file` with the licences of what is built in; make dist writes it")
 	build := flags.Bool("build", false, "build the binaries and the archives first")
 	server := flags.Bool("server", false, "write server.json of the source tree, and nothing else")
 	if err := flags.Parse(args); err != nil {
@@ -50,7 +51,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 		fmt.Fprintln(out, "package: there are no arguments besides the flags")
 		return 2
 	}
-	r, err := newRelease(*root, *dist, cli.Version)
+	r, err := newRelease(*root, *dist, *notices, cli.Version)
 	switch {
 	case err != nil:
 	case *server:
@@ -73,18 +74,22 @@ const (
 	description  = "Record what AI agents decide and do, and who approved it, as signed evidence in LoopGrid."
 )
 
+// noticesName is the file in every package that holds the licences of what is built into the program.
+const noticesName = "THIRD-PARTY-NOTICES.txt"
+
 // release is a version of the program, and where its files lie.
 type release struct {
 	root, dist string
+	notices    string // a path
 	version    string
 }
 
 // newRelease refuses versions that PyPI and npm do not spell alike.
-func newRelease(root, dist, version string) (*release, error) {
+func newRelease(root, dist, notices, version string) (*release, error) {
 	if !regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(version) {
 		return nil, fmt.Errorf("version %s: PyPI and npm agree on versions of three numbers alone", version)
 	}
-	return &release{root: root, dist: dist, version: version}, nil
+	return &release{root: root, dist: dist, notices: notices, version: version}, nil
 }
 
 // pack makes all packages, from binaries that are there or, if build is set, are made first.

@@ -33,11 +33,11 @@ func (r *release) packNPM() error {
 		if err != nil {
 			return err
 		}
-		licence, err := r.sources("package/", "LICENSE")
+		licences, err := r.licences("package/")
 		if err != nil {
 			return err
 		}
-		files := append([]file{{"package/package.json", 0o644, manifest}, {"package/bin/" + t.program(), 0o755, binary}}, licence...)
+		files := append([]file{{"package/package.json", 0o644, manifest}, {"package/bin/" + t.program(), 0o755, binary}}, licences...)
 		if err := r.writeNPM(t.NPMName(), files); err != nil {
 			return err
 		}

@@ -40,7 +40,9 @@ func fake(t target) string { return "binary for " + t.OS + "/" + t.Arch }
 // fakeDist is a dist with a fake binary for each target, where GoReleaser puts them.
 func fakeDist(t *testing.T) *release {
 	t.Helper()
-	r, err := newRelease(root, t.TempDir(), cli.Version)
+	notices := filepath.Join(t.TempDir(), "notices")
+	require.NoError(t, os.WriteFile(notices, []byte("terms of others"), 0o600))
+	r, err := newRelease(root, t.TempDir(), notices, cli.Version)
 	require.NoError(t, err)
 	for _, target := range append(platforms(), systems()[0]) {
 		level := map[string]string{"amd64": "_v1", "arm64": "_v8.0"}[target.Arch]
@@ -109,6 +111,13 @@ func source(t *testing.T, path string) string {
 	return string(content)
 }
 
+// checkLicences looks for the terms that have to go with a binary.
+func checkLicences(t *testing.T, files map[string]entry, prefix string) {
+	t.Helper()
+	assert.Equal(t, entry{0o644, source(t, "LICENSE")}, files[prefix+"LICENSE"])
+	assert.Equal(t, entry{0o644, "terms of others"}, files[prefix+noticesName])
+}
+
 func TestWheels(t *testing.T) {
 	t.Parallel()
 	r := packFake(t)
@@ -119,7 +128,7 @@ func TestWheels(t *testing.T) {
 		scripts, info := base+".data/scripts/", base+".dist-info/"
 		assert.Equal(t, entry{0o755, fake(target)}, files[scripts+target.program()])
 		assert.Equal(t, fs.FileMode(0o755), files[scripts+target.doctorName()].mode)
-		assert.Equal(t, source(t, "LICENSE"), files[info+"licenses/LICENSE"].content)
+		checkLicences(t, files, info+"licenses/")
 
 		wheel := textHeader(t, files[info+"WHEEL"].content)
 		assert.Equal(t, "false", wheel.Get("Root-Is-Purelib"))
@@ -133,6 +142,7 @@ func TestWheels(t *testing.T) {
 		assert.Equal(t, "loopgrid-mcp", metadata.Get("Name"))
 		assert.Equal(t, r.version, metadata.Get("Version"))
 		assert.Equal(t, "Apache-2.0", metadata.Get("License-Expression"))
+		assert.Equal(t, []string{"LICENSE", noticesName}, metadata["License-File"])
 		assert.Equal(t, "text/markdown", metadata.Get("Description-Content-Type"))
 		_, readme, _ := strings.Cut(files[info+"METADATA"].content, "\n\n")
 		assert.True(t, strings.HasPrefix(readme, "# loopgrid-mcp\n"))
@@ -214,7 +224,6 @@ func TestNPM(t *testing.T) {
 		assert.Equal(t, "git+"+repository+".git", m.Repository["url"], "trusted publishing compares it with the workflow's repository")
 		assert.Empty(t, m.Scripts)
 		assert.Empty(t, m.Dependencies)
-		assert.Equal(t, source(t, "LICENSE"), files["package/LICENSE"].content)
 		return m, files
 	}
 
@@ -229,6 +238,7 @@ func TestNPM(t *testing.T) {
 		assert.True(t, strings.HasPrefix(f.content, "#!/usr/bin/env node\n"), command)
 	}
 	assert.Contains(t, files, "package/run.js")
+	assert.Equal(t, source(t, "LICENSE"), files["package/LICENSE"].content)
 	assert.Contains(t, files, "package/README.md")
 	for path, f := range files {
 		assert.NotContains(t, f.content, "console."+"log(", path+": stdout belongs to the protocol")
@@ -241,6 +251,7 @@ func TestNPM(t *testing.T) {
 		assert.Equal(t, []string{target.NodeOS}, m.OS)
 		assert.Equal(t, []string{target.NodeCPU}, m.CPU)
 		assert.Equal(t, entry{0o755, fake(target)}, files["package/bin/"+target.program()])
+		checkLicences(t, files, "package/")
 		optional[m.Name] = m.Version
 	}
 	assert.Equal(t, optional, m.OptionalDependencies)
@@ -282,6 +293,7 @@ func TestBundles(t *testing.T) {
 			} `json:"compatibility"`
 		}
 		require.NoError(t, json.Unmarshal([]byte(files["manifest.json"].content), &m))
+		checkLicences(t, files, "")
 		assert.Equal(t, "0.3", m.ManifestVersion)
 		assert.Equal(t, r.version, m.Version)
 		assert.Equal(t, entry{0o755, fake(target)}, files[m.Server.EntryPoint])
@@ -330,7 +342,8 @@ func TestArchives(t *testing.T) {
 		}
 		assert.Equal(t, entry{0o755, fake(target)}, files[target.program()])
 		assert.Equal(t, fs.FileMode(0o755), files[target.doctorName()].mode)
-		for _, document := range []string{"README.md", "LICENSE", "CHANGELOG.md"} {
+		checkLicences(t, files, "")
+		for _, document := range []string{"README.md", "CHANGELOG.md"} {
 			assert.Equal(t, entry{0o644, source(t, document)}, files[document])
 		}
 		examples, err := filepath.Glob(root + "/examples/*.*")
@@ -338,7 +351,7 @@ func TestArchives(t *testing.T) {
 		for _, example := range examples {
 			assert.Contains(t, files, "examples/"+filepath.Base(example))
 		}
-		assert.Len(t, files, 5+len(examples))
+		assert.Len(t, files, 6+len(examples))
 	}
 }
 
@@ -390,7 +403,7 @@ func TestPack_SaysWhatIsMissing(t *testing.T) {
 func TestNewRelease_RefusesWhatPyPIAndNPMSpellDifferently(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"", "1.2", "1.2.3-rc.1", "1.2.3.dev0", "v1.2.3"} {
-		_, err := newRelease(root, "dist", version)
+		_, err := newRelease(root, "dist", "notices", version)
 		assert.Error(t, err, version)
 	}
 }

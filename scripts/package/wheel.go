@@ -25,13 +25,12 @@ func (r *release) packWheel(t target) error {
 	if err != nil {
 		return err
 	}
-	licence, err := r.source("LICENSE")
+	licences, err := r.licences(info + "licenses/")
 	if err != nil {
 		return err
 	}
 	wheel := "Wheel-Version: 1.0\nGenerator: loopgrid-mcp\nRoot-Is-Purelib: false\nTag: py3-none-" + strings.Join(t.wheelTags, "\nTag: py3-none-") + "\n"
-	files = append(files,
-		file{info + "licenses/LICENSE", 0o644, licence},
+	files = append(append(files, licences...),
 		file{info + "METADATA", 0o644, metadata},
 		file{info + "WHEEL", 0o644, []byte(wheel)},
 	)
