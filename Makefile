@@ -79,7 +79,7 @@ dist: ## Build every artefact of a release into dist/, offline.
 	@mkdir -p bin
 	$(GO) run ./scripts/licenses -notices bin/THIRD-PARTY-NOTICES.txt
 	@if command -v $(GORELEASER) >/dev/null; then \
-		GORELEASER_CURRENT_TAG=v$(VERSION) $(GORELEASER) release --snapshot --skip=publish,announce$$(command -v syft >/dev/null || echo ,sbom) && \
+		VERSION=$(VERSION) $(GORELEASER) release --snapshot --skip=publish,announce$$(command -v syft >/dev/null || echo ,sbom) && \
 		echo "$(GO) run ./scripts/package" && $(GO) run ./scripts/package; \
 	else \
 		echo "$(GO) run ./scripts/package -build"; $(GO) run ./scripts/package -build; \

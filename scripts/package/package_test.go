@@ -336,7 +336,6 @@ func TestArchives(t *testing.T) {
 		var files map[string]entry
 		if target.OS == "windows" {
 			files = readZip(t, filepath.Join(r.dist, r.label(target)+".zip"))
-			assert.Equal(t, strings.Count(files["loopgrid-mcp-doctor.cmd"].content, "\n"), strings.Count(files["loopgrid-mcp-doctor.cmd"].content, "\r\n"))
 		} else {
 			files = readTar(t, filepath.Join(r.dist, r.label(target)+".tar.gz"))
 		}

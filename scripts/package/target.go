@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 )
 
 // target is a platform that the program is built for.
@@ -168,9 +167,6 @@ func (r *release) programs(t target, directory string) ([]file, error) {
 	doctor, err := r.source("packaging/doctor/" + t.doctorName())
 	if err != nil {
 		return nil, err
-	}
-	if t.OS == "windows" {
-		doctor = []byte(strings.ReplaceAll(string(doctor), "\n", "\r\n"))
 	}
 	return []file{{directory + t.program(), 0o755, binary}, {directory + t.doctorName(), 0o755, doctor}}, nil
 }
