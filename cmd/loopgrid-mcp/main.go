@@ -24,6 +24,9 @@ func main() {
 	stop := make(chan struct{})
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signal.Notify(signals, syscall.SIGHUP) // the terminal of the host was closed
+	}
 	go func() {
 		<-signals
 		close(stop)
@@ -31,9 +34,11 @@ func main() {
 		os.Exit(130)
 	}()
 
+	executable, _ := os.Executable() // "" says that it is not known
 	info, err := os.Stdin.Stat()
 	os.Exit(cli.Run(context.Background(), cli.Process{
 		Args: os.Args, Stdin: os.Stdin, Stdout: stdout, Stderr: os.Stderr,
-		Terminal: err == nil && info.Mode()&os.ModeCharDevice != 0, Stop: stop,
+		Terminal: err == nil && info.Mode()&os.ModeCharDevice != 0, StdoutTerminal: showsColors(stdout),
+		Executable: executable, Stop: stop,
 	}))
 }

@@ -22,12 +22,18 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
 const (
 	maxJSONAnswer     = 4 << 20  // bytes of a JSON answer; of an error too, since a 422 repeats what was sent
 	maxDecisionAnswer = 32 << 20 // of GET /decisions/{id}, which repeats everything that was sent
 	idleConnection    = 4 * time.Second
+
+	// maxAnswerDepth is how deep an answer may nest. LoopGrid answers none beyond 255 levels, and the JSON readers of hosts give up,
+	// some with the whole message, at about 1,000.
+	maxAnswerDepth = 500
 )
 
 // Options configure a [Client].
@@ -199,7 +205,7 @@ func (c *Client) exchange(ctx context.Context, r *request) (answer, error) {
 	}
 	defer res.Body.Close()
 	if media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type")); err != nil || media != jsonType {
-		return answer{}, &AnswerError{Method: r.method, Route: r.route, Reason: "the answer is " + describeType(media) + " where JSON was expected"}
+		return answer{}, &AnswerError{Method: r.method, Route: r.route, Reason: "the answer is " + c.describeType(media) + " where JSON was expected"}
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, r.limit+1))
 	if err != nil {
@@ -209,6 +215,9 @@ func (c *Client) exchange(ctx context.Context, r *request) (answer, error) {
 		return answer{}, &AnswerError{Method: r.method, Route: r.route, Reason: fmt.Sprintf("the answer is longer than %d bytes", r.limit)}
 	}
 	value := jsontext.Value(body)
+	if evidence.NestsDeeper(body, maxAnswerDepth) {
+		return answer{}, &AnswerError{Method: r.method, Route: r.route, Reason: fmt.Sprintf("the answer nests deeper than %d levels", maxAnswerDepth)}
+	}
 	if !value.IsValid() {
 		return answer{}, &AnswerError{Method: r.method, Route: r.route, Reason: "the answer is not valid JSON"}
 	}
@@ -224,12 +233,15 @@ type answer struct {
 	sandbox bool
 }
 
-func describeType(media string) string {
-	switch media {
-	case "":
+// describeType names a media type, which is in lower case: a service that put the key there would otherwise show it that way.
+func (c *Client) describeType(media string) string {
+	switch {
+	case media == "":
 		return "of no named type"
-	case "text/html":
+	case media == "text/html":
 		return "a web page (text/html)"
+	case c.o.ServiceKey != "" && strings.Contains(media, strings.ToLower(c.o.ServiceKey)):
+		return "of another type"
 	default:
 		return clean(media, 60)
 	}

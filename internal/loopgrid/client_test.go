@@ -282,7 +282,7 @@ func evidenceRoute(payloads bool) route {
 			if err != nil {
 				return nil, err
 			}
-			defer body.Close()
+			defer func() { _ = body.Close() }()
 			return io.ReadAll(body)
 		},
 		check: func(t *testing.T, got any) {
