@@ -3,6 +3,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -15,6 +17,8 @@ func main() {
 	stdout := os.Stdout
 	// Whatever prints by mistake must not end up between the messages of the protocol.
 	os.Stdout = os.Stderr
+	// net/http complains there of servers that speak out of turn, past the log that never waits for its reader.
+	log.SetOutput(io.Discard)
 	// The heap is a few megabytes: collecting it at each doubling costs more than the memory is worth.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
