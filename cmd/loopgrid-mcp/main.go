@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/cli"
 )
@@ -34,8 +35,12 @@ func main() {
 	go func() {
 		<-signals
 		close(stop)
-		<-signals
-		os.Exit(130)
+		// A launcher that passes a signal on makes two of one that its whole group got: those count once.
+		for first := time.Now(); ; {
+			if <-signals; time.Since(first) > 250*time.Millisecond {
+				os.Exit(130)
+			}
+		}
 	}()
 
 	executable, _ := os.Executable() // "" says that it is not known
