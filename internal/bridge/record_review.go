@@ -65,7 +65,7 @@ func (c *call) review(ctx context.Context) *mcp.CallToolResult {
 	case confirmation == config.RequiredConfirmation:
 		c.outcome = "cannot ask"
 		return failed("Not recorded: "+theReview(id)+". A person has to confirm it in a form, as the operator decided (LOOPGRID_MCP_REVIEW_CONFIRMATION=required), "+
-			"and this host cannot show one: it does not support form elicitation. Nothing was recorded.", inLoopGrid)
+			"and this host cannot show one: it does not support form elicitation.", inLoopGrid)
 	default:
 		return c.record(ctx, id, confirmed{review: c.reviewOf(p.action, p.reason), by: byHost})
 	}
@@ -78,7 +78,7 @@ func (c *call) reviewOf(action, reason string) *loopgrid.Review {
 }
 
 // inLoopGrid is the way that is left where the person cannot be asked here.
-const inLoopGrid = "The decision still waits for a person, who can review it in LoopGrid itself."
+const inLoopGrid = "A person can review the decision in LoopGrid itself."
 
 // confirmation is the value of human_confirmation: who made sure that a person decided.
 type confirmation string

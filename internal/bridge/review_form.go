@@ -19,8 +19,8 @@ import (
 const (
 	maxForm        = 2000 // the whole text
 	maxFormMembers = 25   // members of the proposed action, each on a line of its own
-	maxFormLine    = 160 // a line about the decision
-	maxFormName    = 60  // of a member
+	maxFormLine    = 160  // a line about the decision
+	maxFormName    = 60   // of a member
 	maxFormValue   = 120
 	maxFormModel   = 200 // what the model says about it
 
@@ -203,10 +203,10 @@ func isMarkup(text string) bool {
 	case '<':
 		return next <= unicode.MaxASCII && unicode.IsLetter(next) || strings.ContainsRune("/!?", next)
 	case '&':
-		name, _, ends := strings.Cut(text[1:], ";")
-		return ends && name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		end := strings.IndexFunc(text[1:], func(r rune) bool {
 			return r > unicode.MaxASCII || r != '#' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 		})
+		return end > 0 && text[1+end] == ';'
 	case ']':
 		return next == '(' || next == '['
 	case '~':

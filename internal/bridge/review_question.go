@@ -51,11 +51,11 @@ func (c *call) ask(ctx context.Context, p proposal) *mcp.CallToolResult {
 		c.outcome = "not asked"
 		return failed("Nobody was asked about decision "+p.decisionID+", and nothing was recorded: "+refusal+".", inLoopGrid)
 	}
-	// Only a refusal of the key counts: whatever else goes wrong here need not go wrong when the answer is there.
-	var api *loopgrid.APIError
-	if err := c.client.ReviewScope(ctx); errors.As(err, &api) && (api.Status == 401 || api.Status == 403) {
+	// Whatever else goes wrong here need not go wrong when the answer is there.
+	if access, _ := c.client.ProbeReview(ctx); access == loopgrid.AccessDenied || access == loopgrid.AccessElsewhere {
 		c.outcome = "not asked"
-		return failed("Nobody was asked about decision "+p.decisionID+", and nothing was recorded: LoopGrid would not take the review. "+sentence(err), c.mendable(err))
+		return failed("Nobody was asked about decision "+p.decisionID+", and nothing was recorded: LoopGrid does not take reviews with this service key.",
+			join("The operator has to set LOOPGRID_SERVICE_KEY to a key of this workspace with the scope review.", c.settings.KeyNote()), inLoopGrid)
 	}
 	if isAskedBySDK(c.req) {
 		c.outcome = "no answer" // until there is one
@@ -77,13 +77,13 @@ func (c *call) reviewable(id string, record *loopgrid.DecisionRecord) *mcp.CallT
 	before := "Nobody was asked about decision " + id + ", and nothing was recorded: "
 	for _, eventType := range [...]string{"human_approved", "human_rejected", "human_adjudicated"} {
 		if event := firstOf(record, eventType); event != nil {
-			return failed(before+"it is reviewed already, by "+describe(event)+".", c.mendConflict("review_already_recorded"))
+			return failed(before+"it is reviewed already ("+describe(event)+").", c.mendConflict("review_already_recorded"))
 		}
 	}
 	if firstOf(record, "policy_evaluated") == nil {
-		return failed(before+"no policy result is recorded that would ask for a review.", c.mendConflict("review_not_required"))
+		return failed(before + "no policy result is recorded that would ask for a review.")
 	}
-	return failed(before+"it does not wait for a review; its state is "+plainly(record.State, maxFormLine)+".", c.mendConflict("review_not_required"))
+	return failed(before + "it does not wait for a review; its state is " + plainly(record.State, maxFormLine) + ".")
 }
 
 // takeAnswer takes the answer of the client. Whatever is wrong with it, nothing is recorded, and unless the person has answered, the
@@ -94,29 +94,29 @@ func (c *call) takeAnswer(ctx context.Context, p proposal) *mcp.CallToolResult {
 	c.outcome = "no answer"
 	id, err := c.questions.open(c.req.Params.RequestState, p)
 	if err != nil {
-		return failed("Not recorded: "+what+". "+upper(err.Error())+". Nothing was recorded.", askAgain)
+		return failed("Not recorded: "+what+". "+upper(err.Error())+".", askAgain)
 	}
 	if earlier := c.questions.earlier(id); earlier != nil {
 		return c.answeredBefore(ctx, p.decisionID, earlier)
 	}
 	answer, ok := c.req.Params.InputResponses[confirmReview].(*mcp.ElicitResult)
 	if !ok {
-		return failed("Not recorded: "+what+". The call carries no answer to its question. Nothing was recorded.", askAgain)
+		return failed("Not recorded: "+what+". The call carries no answer to its question.", askAgain)
 	}
 	var review *loopgrid.Review
 	switch answer.Action {
 	case "accept":
 		if review, err = c.decided(answer.Content); err != nil {
-			return failed("Not recorded: "+what+". The answer does not fit the form: "+err.Error()+". Nothing was recorded.", askAgain)
+			return failed("Not recorded: "+what+". The answer does not fit the form: "+err.Error()+".", askAgain)
 		}
 	case "decline", "cancel":
 	default:
-		return failed("Not recorded: "+what+". The answer is neither accept, decline nor cancel. Nothing was recorded.", askAgain)
+		return failed("Not recorded: "+what+". The answer is neither accept, decline nor cancel.", askAgain)
 	}
 	taken, first, err := c.questions.answer(id)
 	switch {
 	case err != nil:
-		return failed("Not recorded: "+what+". "+upper(err.Error())+". Nothing was recorded.", askAgain)
+		return failed("Not recorded: "+what+". "+upper(err.Error())+".", askAgain)
 	case !first:
 		return c.answeredBefore(ctx, p.decisionID, taken)
 	}
@@ -136,7 +136,8 @@ func (c *call) takeAnswer(ctx context.Context, p proposal) *mcp.CallToolResult {
 	return c.record(ctx, p.decisionID, r)
 }
 
-const askAgain = "Call again without an answer to have the person asked anew. " + inLoopGrid
+// askAgain is the way that is left after an answer that does not count.
+const askAgain = "Call again to have the person asked anew. " + inLoopGrid
 
 // decided reads what a person chose and wrote. Hosts let a person write what the form does not offer.
 func (c *call) decided(content map[string]any) (*loopgrid.Review, error) {
@@ -161,10 +162,10 @@ func (c *call) decided(content map[string]any) (*loopgrid.Review, error) {
 func (c *call) declined(what, action string) *mcp.CallToolResult {
 	c.outcome = action
 	if action == "decline" {
-		return failed("Not recorded: "+what+". The question was declined, by the person or by the host in their place. Nothing was recorded.",
+		return failed("Not recorded: "+what+". The question was declined, by the person or by the host in their place.",
 			"Do not ask again unless the person wants to. "+inLoopGrid)
 	}
-	return failed("Not recorded: "+what+". The question was closed without an answer, by the person or by a host that has nobody to ask. Nothing was recorded.",
+	return failed("Not recorded: "+what+". The question was closed without an answer, by the person or by a host that has nobody to ask.",
 		"Ask again only once the person is there. "+inLoopGrid)
 }
 
