@@ -68,11 +68,11 @@ func (b *Bridge) toolNamed(name string) *tool {
 
 // handle is the handler of every tool. Whatever a caller can mend is a tool error, never a JSON-RPC error. The SDK calls it a second
 // time for the answer to a question that a legacy client was asked.
-func (b *Bridge) handle(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (b *Bridge) handle(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) { //nolint:contextcheck // both are of this call
 	c := callOf(ctx)
 	c.req = req
 	if c.question != nil && c.question.isOpen {
-		ctx = c.question.call
+		ctx = c.question.call // what was answered is recorded, whatever ended the question since
 	}
 	return c.answer(ctx), nil
 }

@@ -180,16 +180,8 @@ func (h *reviewHost) waitingWith(action string) string {
 	return r.str(h.t, "decision_id")
 }
 
-// eras runs a test in both eras of the protocol.
-func eras(t *testing.T, test func(t *testing.T, era string)) {
-	t.Helper()
-	for _, era := range []string{legacy, modern} {
-		t.Run(era, func(t *testing.T) {
-			t.Parallel()
-			test(t, era)
-		})
-	}
-}
+// eras are the two eras of the protocol.
+func eras() []string { return []string{legacy, modern} }
 
 func proposing(id, action, reason string) string {
 	quoted, _ := json.Marshal(reason)
@@ -222,32 +214,35 @@ func (x *session) outcomes() []string {
 
 func TestAPersonReviews(t *testing.T) {
 	t.Parallel()
-	eras(t, func(t *testing.T, era string) {
-		s := newService(t)
-		h := openReview(t, s, era, forms)
-		id := h.waiting()
-		n := s.count()
-		q := h.asks(proposing(id, "approve", "The customer was charged twice."))
-		assert.Equal(t, []string{"GET /api/v1/decisions/" + id, "GET /api/v1/reviews"}, paths(s.sentSince(n)), "asking records nothing")
-		assert.JSONEq(t, `{"type":"object","required":["action"],"properties":{
+	for _, era := range eras() {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			h := openReview(t, s, era, forms)
+			id := h.waiting()
+			n := s.count()
+			q := h.asks(proposing(id, "approve", "The customer was charged twice."))
+			assert.Equal(t, []string{"GET /api/v1/decisions/" + id, "GET /api/v1/reviews"}, paths(s.sentSince(n)), "asking records nothing")
+			assert.JSONEq(t, `{"type":"object","required":["action"],"properties":{
 			"action":{"type":"string","title":"Your decision","description":"approve or reject. The choice is yours, whatever the model says.","enum":["approve","reject"]},
 			"reason":{"type":"string","title":"Your reason","description":"Kept as evidence, as you write it. May stay empty.","maxLength":1000}}}`, q.schema)
-		assert.NotContains(t, q.schema, "default")
+			assert.NotContains(t, q.schema, "default")
 
-		n = s.count()
-		r := h.answer(q, `{"action":"accept","content":{"reason":"Twice indeed: <é>\n\u0000","action":"approve"}}`)
-		require.False(t, r.IsError, r.text())
-		assert.Equal(t, []string{"POST /api/v1/decisions/" + id + "/review"}, paths(s.sentSince(n)))
-		assert.Equal(t, []string{`{"action":"approve","reviewer":"alice@acme.example","reason":"Twice indeed: <é>\n\u0000"}`}, reviews(s), "the person's words, not the model's")
-		assert.Equal(t, id, r.str(t, "decision_id"))
-		assert.Equal(t, "approve", r.str(t, "state"))
-		assert.Equal(t, "elicited", r.str(t, "human_confirmation"))
-		assert.Equal(t, "alice@acme.example", r.str(t, "review", "actor", "id"))
-		assert.NotContains(t, members(t, r.text()), "note")
-		assert.Contains(t, r.member(t, "warnings"), "sandbox")
-		r, _ = h.begin("loopgrid.record_action", `{"decision_id":"`+id+`","tool":"stripe"}`, "")
-		assert.False(t, r.IsError, r.text())
-	})
+			n = s.count()
+			r := h.answer(q, `{"action":"accept","content":{"reason":"Twice indeed: <é>\n\u0000","action":"approve"}}`)
+			require.False(t, r.IsError, r.text())
+			assert.Equal(t, []string{"POST /api/v1/decisions/" + id + "/review"}, paths(s.sentSince(n)))
+			assert.Equal(t, []string{`{"action":"approve","reviewer":"alice@acme.example","reason":"Twice indeed: <é>\n\u0000"}`}, reviews(s), "the person's words, not the model's")
+			assert.Equal(t, id, r.str(t, "decision_id"))
+			assert.Equal(t, "approve", r.str(t, "state"))
+			assert.Equal(t, "elicited", r.str(t, "human_confirmation"))
+			assert.Equal(t, "alice@acme.example", r.str(t, "review", "actor", "id"))
+			assert.NotContains(t, members(t, r.text()), "note")
+			assert.Contains(t, r.member(t, "warnings"), "sandbox")
+			r, _ = h.begin("loopgrid.record_action", `{"decision_id":"`+id+`","tool":"stripe"}`, "")
+			assert.False(t, r.IsError, r.text())
+		})
+	}
 }
 
 func paths(all []sent) []string {
@@ -260,20 +255,23 @@ func paths(all []sent) []string {
 
 func TestThePersonDecidesNotTheModel(t *testing.T) {
 	t.Parallel()
-	eras(t, func(t *testing.T, era string) {
-		s := newService(t)
-		h := openReview(t, s, era, forms)
-		for proposed, chosen := range map[string]string{"approve": "reject", "reject": "approve"} {
-			q := h.asks(proposing(h.waiting(), proposed, "The model's words."))
-			r := h.answer(q, `{"action":"accept","content":{"action":"`+chosen+`"}}`)
-			require.False(t, r.IsError, r.text())
-			assert.Equal(t, chosen, r.str(t, "state"))
-			assert.Equal(t, "elicited", r.str(t, "human_confirmation"))
-			assert.Equal(t, "The person chose "+chosen+" where the call proposed "+proposed+". What the person chose is recorded.", r.str(t, "note"))
-			posted := reviews(s)
-			assert.Equal(t, `{"action":"`+chosen+`","reviewer":"alice@acme.example","reason":""}`, posted[len(posted)-1])
-		}
-	})
+	for _, era := range eras() {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			h := openReview(t, s, era, forms)
+			for proposed, chosen := range map[string]string{"approve": "reject", "reject": "approve"} {
+				q := h.asks(proposing(h.waiting(), proposed, "The model's words."))
+				r := h.answer(q, `{"action":"accept","content":{"action":"`+chosen+`"}}`)
+				require.False(t, r.IsError, r.text())
+				assert.Equal(t, chosen, r.str(t, "state"))
+				assert.Equal(t, "elicited", r.str(t, "human_confirmation"))
+				assert.Equal(t, "The person chose "+chosen+" where the call proposed "+proposed+". What the person chose is recorded.", r.str(t, "note"))
+				posted := reviews(s)
+				assert.Equal(t, `{"action":"`+chosen+`","reviewer":"alice@acme.example","reason":""}`, posted[len(posted)-1])
+			}
+		})
+	}
 }
 
 // TestAnswersThatRecordNothing: whatever a host answers, what is no choice of a person records nothing, and the text says so.
@@ -296,29 +294,32 @@ func TestAnswersThatRecordNothing(t *testing.T) {
 		{"declined with a choice", `{"action":"decline","content":{"action":"approve"}}`, "decline"},
 		{"closed", `{"action":"cancel"}`, "cancel"},
 	}
-	eras(t, func(t *testing.T, era string) {
-		s := newService(t)
-		h := openReview(t, s, era, forms)
-		id := h.waiting()
-		var all strings.Builder
-		for _, tt := range tests {
-			q := h.asks(proposing(id, "approve", "The model's words."))
-			n := s.count()
-			r := h.answer(q, tt.answer)
-			assert.True(t, r.IsError, tt.name)
-			assert.Regexp(t, `^Not recorded: |Nothing was recorded\.$`, r.text(), tt.name)
-			assert.NotContains(t, r.text(), "maybe later", "answers are not repeated")
-			assert.Empty(t, s.sentSince(n), tt.name)
-			outcomes := h.outcomes()
-			assert.Equal(t, tt.outcome, outcomes[len(outcomes)-1], tt.name)
-			fmt.Fprintf(&all, "== %s\n%s\n\n", tt.name, normal(r.text()))
-		}
-		golden(t, "review/"+map[string]string{legacy: "answers-legacy", modern: "answers-modern"}[era]+".txt", []byte(all.String()))
+	for _, era := range eras() {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			h := openReview(t, s, era, forms)
+			id := h.waiting()
+			var all strings.Builder
+			for _, tt := range tests {
+				q := h.asks(proposing(id, "approve", "The model's words."))
+				n := s.count()
+				r := h.answer(q, tt.answer)
+				assert.True(t, r.IsError, tt.name)
+				assert.Regexp(t, `^Not recorded: |Nothing was recorded\.$`, r.text(), tt.name)
+				assert.NotContains(t, r.text(), "maybe later", "answers are not repeated")
+				assert.Empty(t, s.sentSince(n), tt.name)
+				outcomes := h.outcomes()
+				assert.Equal(t, tt.outcome, outcomes[len(outcomes)-1], tt.name)
+				fmt.Fprintf(&all, "== %s\n%s\n\n", tt.name, normal(r.text()))
+			}
+			golden(t, "review/"+map[string]string{legacy: "answers-legacy", modern: "answers-modern"}[era]+".txt", []byte(all.String()))
 
-		q := h.asks(proposing(id, "approve", ""))
-		r := h.answer(q, `{"action":"accept","content":{"action":"reject","reason":"`+strings.Repeat("é", 1000)+`"}}`)
-		assert.False(t, r.IsError, "1000 characters are recorded: %s", r.text())
-	})
+			q := h.asks(proposing(id, "approve", ""))
+			r := h.answer(q, `{"action":"accept","content":{"action":"reject","reason":"`+strings.Repeat("é", 1000)+`"}}`)
+			assert.False(t, r.IsError, "1000 characters are recorded: %s", r.text())
+		})
+	}
 }
 
 func TestAReasonMayBeNull(t *testing.T) {
@@ -436,16 +437,19 @@ func TestAnswersOfClientsThatWereNeverAsked(t *testing.T) {
 			for _, state := range []string{"", "bWFkZSB1cA"} {
 				t.Run(confirmation+capabilities+state, func(t *testing.T) {
 					t.Parallel()
-					eras(t, func(t *testing.T, era string) {
-						s := newService(t)
-						h := openReview(t, s, era, capabilities, "LOOPGRID_MCP_REVIEW_CONFIRMATION="+confirmation)
-						id := h.waiting()
-						r, q := h.begin("loopgrid.record_review", proposing(id, "approve", ""), answering(state, `{"action":"accept","content":{"action":"approve"}}`))
-						require.Nil(t, q)
-						assert.True(t, r.IsError)
-						assert.Contains(t, r.text(), "Not recorded: ")
-						assert.Empty(t, reviews(s))
-					})
+					for _, era := range eras() {
+						t.Run(era, func(t *testing.T) {
+							t.Parallel()
+							s := newService(t)
+							h := openReview(t, s, era, capabilities, "LOOPGRID_MCP_REVIEW_CONFIRMATION="+confirmation)
+							id := h.waiting()
+							r, q := h.begin("loopgrid.record_review", proposing(id, "approve", ""), answering(state, `{"action":"accept","content":{"action":"approve"}}`))
+							require.Nil(t, q)
+							assert.True(t, r.IsError)
+							assert.Contains(t, r.text(), "Not recorded: ")
+							assert.Empty(t, reviews(s))
+						})
+					}
 				})
 			}
 		}
@@ -524,75 +528,78 @@ func TestAnAnswerThatComesTwiceAtOnce(t *testing.T) {
 // TestNobodyIsAskedInVain: what LoopGrid would refuse is told before a person is asked.
 func TestNobodyIsAskedInVain(t *testing.T) {
 	t.Parallel()
-	eras(t, func(t *testing.T, era string) {
-		var all strings.Builder
-		show := func(name, text string) {
-			assert.Contains(t, text, "othing was recorded", name)
-			fmt.Fprintf(&all, "== %s\n%s\n\n", name, normal(text))
-		}
-		s := newService(t)
-		h := openReview(t, s, era, forms)
-		record := func(arguments string) string {
-			r, _ := h.begin("loopgrid.record_decision", `{"decision_type":"t",`+arguments+`}`, "")
-			require.False(t, r.IsError, r.text())
-			return r.str(t, "decision_id")
-		}
-		nobody := func(name, id string) { show(name, h.asksNobody(proposing(id, "approve", ""))) }
-		nobody("unknown", "dec_unknown")
-		nobody("no policy", record(`"proposed_action":{"amount":720}`))
-		nobody("allowed", record(`"proposed_action":{"amount":20},"policy_id":"refund-policy"`))
-		nobody("blocked", record(`"proposed_action":{"amount":2000},"policy_id":"refund-policy"`))
-		nobody("for a person to look into", record(`"proposed_action":{},"policy_id":"refund-policy"`))
-		for _, action := range []string{"approve", "reject"} {
-			id := h.waiting()
-			require.False(t, h.answer(h.asks(proposing(id, action, "")), `{"action":"accept","content":{"action":"`+action+`"}}`).IsError)
-			nobody("reviewed: "+action, id)
-		}
-		adjudicated := h.waiting()
-		appendEvent(t, s, adjudicated, `{"event_type":"human_adjudicated","actor_type":"human","actor_id":"bob","payload":{"approved":true}}`)
-		nobody("adjudicated", adjudicated)
-		nobody("redacted", record(`"proposed_action":{"amount":720},"policy_id":"refund-policy","privacy_mode":"redacted"`))
-		nobody("proof only", record(`"proposed_action":{"amount":720},"policy_id":"refund-policy","privacy_mode":"proof_only"`))
-		wide := h.waitingWith(`{"amount":720` + memberList(25) + `}`)
-		nobody("too many members", wide)
-		long := h.waitingWith(`{"amount":720` + strings.ReplaceAll(memberList(15), "0", `"`+strings.Repeat("x", 115)+`"`) + `}`)
-		nobody("too long", long)
-		id := h.waiting()
-		hide := func(name, from, to string) {
-			s.rewrite("GET /api/v1/decisions/"+id, from, to)
-			nobody(name, id)
-			s.sandboxAnswers()
-		}
-		hide("erased", `"payload_available":true`, `"payload_available":false`)
-		hide("availability not said", `"payload_available":true`, `"payload_availability":true`)
-		hide("not what was signed", `"amount":720`, `"amount":72`)
-		hide("another decision", `"decision_id":"`+id+`","workspace_id":"default","event_type":"decision_created"`, `"decision_id":"dec_other","workspace_id":"default","event_type":"decision_created"`)
-		hide("no decision", `"event_type":"decision_created"`, `"event_type":"decision_made"`)
-		s.answerWith("GET", 500, "text/plain", "Internal Server Error")
-		nobody("LoopGrid fails", id)
-		s.sandboxAnswers()
-		assert.Len(t, reviews(s), 2)
-		for _, outcome := range h.outcomes() {
-			assert.Contains(t, []string{"ok", "not asked", "asked"}, outcome)
-		}
-
-		s.answerWith("/api/v1/reviews", 404, "application/json", `{"detail":"Not Found"}`)
-		h.asks(proposing(id, "approve", "")) // a service without the route may still take the review
-
-		for _, scopes := range [][]string{{"ingest"}, {"ingest", "read"}, {"ingest", "read", "review"}} {
-			s := newService(t)
-			s.sandbox = sandbox.New(sandbox.Options{Auth: true})
-			h := openReview(t, s, era, forms, "LOOPGRID_SERVICE_KEY="+s.sandbox.CreateKey("default", scopes...))
-			id := h.waiting()
-			if len(scopes) == 3 {
-				assert.False(t, h.answer(h.asks(proposing(id, "approve", "")), `{"action":"accept","content":{"action":"approve"}}`).IsError)
-				continue
+	for _, era := range eras() {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			var all strings.Builder
+			show := func(name, text string) {
+				assert.Contains(t, text, "othing was recorded", name)
+				fmt.Fprintf(&all, "== %s\n%s\n\n", name, normal(text))
 			}
-			show("scopes "+strings.Join(scopes, " "), h.asksNobody(proposing(id, "approve", "")))
-			assert.Empty(t, reviews(s))
-		}
-		golden(t, "review/not-asked.txt", []byte(all.String()))
-	})
+			s := newService(t)
+			h := openReview(t, s, era, forms)
+			record := func(arguments string) string {
+				r, _ := h.begin("loopgrid.record_decision", `{"decision_type":"t",`+arguments+`}`, "")
+				require.False(t, r.IsError, r.text())
+				return r.str(t, "decision_id")
+			}
+			nobody := func(name, id string) { show(name, h.asksNobody(proposing(id, "approve", ""))) }
+			nobody("unknown", "dec_unknown")
+			nobody("no policy", record(`"proposed_action":{"amount":720}`))
+			nobody("allowed", record(`"proposed_action":{"amount":20},"policy_id":"refund-policy"`))
+			nobody("blocked", record(`"proposed_action":{"amount":2000},"policy_id":"refund-policy"`))
+			nobody("for a person to look into", record(`"proposed_action":{},"policy_id":"refund-policy"`))
+			for _, action := range []string{"approve", "reject"} {
+				id := h.waiting()
+				require.False(t, h.answer(h.asks(proposing(id, action, "")), `{"action":"accept","content":{"action":"`+action+`"}}`).IsError)
+				nobody("reviewed: "+action, id)
+			}
+			adjudicated := h.waiting()
+			appendEvent(t, s, adjudicated, `{"event_type":"human_adjudicated","actor_type":"human","actor_id":"bob","payload":{"approved":true}}`)
+			nobody("adjudicated", adjudicated)
+			nobody("redacted", record(`"proposed_action":{"amount":720},"policy_id":"refund-policy","privacy_mode":"redacted"`))
+			nobody("proof only", record(`"proposed_action":{"amount":720},"policy_id":"refund-policy","privacy_mode":"proof_only"`))
+			wide := h.waitingWith(`{"amount":720` + memberList(25) + `}`)
+			nobody("too many members", wide)
+			long := h.waitingWith(`{"amount":720` + strings.ReplaceAll(memberList(15), "0", `"`+strings.Repeat("x", 115)+`"`) + `}`)
+			nobody("too long", long)
+			id := h.waiting()
+			hide := func(name, from, to string) {
+				s.rewrite("GET /api/v1/decisions/"+id, from, to)
+				nobody(name, id)
+				s.sandboxAnswers()
+			}
+			hide("erased", `"payload_available":true`, `"payload_available":false`)
+			hide("availability not said", `"payload_available":true`, `"payload_availability":true`)
+			hide("not what was signed", `"amount":720`, `"amount":72`)
+			hide("another decision", `"decision_id":"`+id+`","workspace_id":"default","event_type":"decision_created"`, `"decision_id":"dec_other","workspace_id":"default","event_type":"decision_created"`)
+			hide("no decision", `"event_type":"decision_created"`, `"event_type":"decision_made"`)
+			s.answerWith("GET", 500, "text/plain", "Internal Server Error")
+			nobody("LoopGrid fails", id)
+			s.sandboxAnswers()
+			assert.Len(t, reviews(s), 2)
+			for _, outcome := range h.outcomes() {
+				assert.Contains(t, []string{"ok", "not asked", "asked"}, outcome)
+			}
+
+			s.answerWith("/api/v1/reviews", 404, "application/json", `{"detail":"Not Found"}`)
+			h.asks(proposing(id, "approve", "")) // a service without the route may still take the review
+
+			for _, scopes := range [][]string{{"ingest"}, {"ingest", "read"}, {"ingest", "read", "review"}} {
+				s := newService(t)
+				s.sandbox = sandbox.New(sandbox.Options{Auth: true})
+				h := openReview(t, s, era, forms, "LOOPGRID_SERVICE_KEY="+s.sandbox.CreateKey("default", scopes...))
+				id := h.waiting()
+				if len(scopes) == 3 {
+					assert.False(t, h.answer(h.asks(proposing(id, "approve", "")), `{"action":"accept","content":{"action":"approve"}}`).IsError)
+					continue
+				}
+				show("scopes "+strings.Join(scopes, " "), h.asksNobody(proposing(id, "approve", "")))
+				assert.Empty(t, reviews(s))
+			}
+			golden(t, "review/not-asked.txt", []byte(all.String()))
+		})
+	}
 }
 
 func memberList(n int) string {
@@ -657,42 +664,48 @@ func TestWhoConfirms(t *testing.T) {
 	} {
 		t.Run(tt.confirmation+" "+tt.capabilities, func(t *testing.T) {
 			t.Parallel()
-			eras(t, func(t *testing.T, era string) {
-				s := newService(t)
-				h := openReview(t, s, era, tt.capabilities, "LOOPGRID_MCP_REVIEW_CONFIRMATION="+tt.confirmation)
-				id := h.waiting()
-				n := s.count()
-				r, q := h.begin("loopgrid.record_review", proposing(id, "approve", "The person said so."), "")
-				if tt.want == asks {
-					require.NotNil(t, q)
-					return
-				}
-				require.Nil(t, q)
-				if tt.want == refused {
-					assert.True(t, r.IsError)
-					assert.Contains(t, r.text(), "(LOOPGRID_MCP_REVIEW_CONFIRMATION=required)")
-					assert.Contains(t, r.text(), "Not recorded: ")
-					assert.Empty(t, s.sentSince(n))
-					return
-				}
-				require.False(t, r.IsError, r.text())
-				assert.Equal(t, "host", r.str(t, "human_confirmation"))
-				assert.Equal(t, []string{"POST /api/v1/decisions/" + id + "/review"}, paths(s.sentSince(n)))
-				assert.Equal(t, []string{`{"action":"approve","reviewer":"alice@acme.example","reason":"The person said so."}`}, reviews(s))
-			})
+			for _, era := range eras() {
+				t.Run(era, func(t *testing.T) {
+					t.Parallel()
+					s := newService(t)
+					h := openReview(t, s, era, tt.capabilities, "LOOPGRID_MCP_REVIEW_CONFIRMATION="+tt.confirmation)
+					id := h.waiting()
+					n := s.count()
+					r, q := h.begin("loopgrid.record_review", proposing(id, "approve", "The person said so."), "")
+					if tt.want == asks {
+						require.NotNil(t, q)
+						return
+					}
+					require.Nil(t, q)
+					if tt.want == refused {
+						assert.True(t, r.IsError)
+						assert.Contains(t, r.text(), "(LOOPGRID_MCP_REVIEW_CONFIRMATION=required)")
+						assert.Contains(t, r.text(), "Not recorded: ")
+						assert.Empty(t, s.sentSince(n))
+						return
+					}
+					require.False(t, r.IsError, r.text())
+					assert.Equal(t, "host", r.str(t, "human_confirmation"))
+					assert.Equal(t, []string{"POST /api/v1/decisions/" + id + "/review"}, paths(s.sentSince(n)))
+					assert.Equal(t, []string{`{"action":"approve","reviewer":"alice@acme.example","reason":"The person said so."}`}, reviews(s))
+				})
+			}
 		})
 	}
 }
 
 func TestABrokenConfirmationAsksNobody(t *testing.T) {
 	t.Parallel()
-	eras(t, func(t *testing.T, era string) {
-		s := newService(t)
-		h := openReview(t, s, era, forms, "LOOPGRID_MCP_REVIEW_CONFIRMATION=never")
-		id := h.waiting()
-		assert.Contains(t, h.asksNobody(proposing(id, "approve", "")), "LOOPGRID_MCP_REVIEW_CONFIRMATION")
-		assert.Empty(t, reviews(s))
-	})
+	for _, era := range eras() {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			h := openReview(t, s, era, forms, "LOOPGRID_MCP_REVIEW_CONFIRMATION=never")
+			id := h.waiting()
+			assert.Contains(t, h.asksNobody(proposing(id, "approve", "")), "LOOPGRID_MCP_REVIEW_CONFIRMATION")
+			assert.Empty(t, reviews(s))
+		})
+	}
 }
 
 // TestCapabilitiesOfAnOlderSession: go-sdk asks by what initialize said, whatever a request says of itself.
@@ -709,79 +722,88 @@ func TestCapabilitiesOfAnOlderSession(t *testing.T) {
 
 func TestTheModelsReasonIsNotWhatIsWarnedOf(t *testing.T) {
 	t.Parallel()
-	eras(t, func(t *testing.T, era string) {
-		s := newService(t)
-		h := openReview(t, s, era, forms)
-		r := h.answer(h.asks(proposing(h.waiting(), "approve", "a\u2028b")), `{"action":"accept","content":{"action":"approve","reason":"plain"}}`)
-		assert.NotContains(t, r.text(), "line_breakers")
-		r = h.answer(h.asks(proposing(h.waiting(), "approve", "")), `{"action":"accept","content":{"action":"approve","reason":"a\u2028b"}}`)
-		assert.Equal(t, 1, strings.Count(r.text(), "line_breakers"), r.text())
-		assert.Contains(t, r.text(), "The person's reason holds U+2028")
-		h = openReview(t, s, era, "{}")
-		r, _ = h.begin("loopgrid.record_review", proposing(h.waiting(), "approve", "a\u2028b"), "")
-		assert.Contains(t, r.text(), "reason holds U+2028")
-	})
+	for _, era := range eras() {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			h := openReview(t, s, era, forms)
+			r := h.answer(h.asks(proposing(h.waiting(), "approve", "a\u2028b")), `{"action":"accept","content":{"action":"approve","reason":"plain"}}`)
+			assert.NotContains(t, r.text(), "line_breakers")
+			r = h.answer(h.asks(proposing(h.waiting(), "approve", "")), `{"action":"accept","content":{"action":"approve","reason":"a\u2028b"}}`)
+			assert.Equal(t, 1, strings.Count(r.text(), "line_breakers"), r.text())
+			assert.Contains(t, r.text(), "The person's reason holds U+2028")
+			h = openReview(t, s, era, "{}")
+			r, _ = h.begin("loopgrid.record_review", proposing(h.waiting(), "approve", "a\u2028b"), "")
+			assert.Contains(t, r.text(), "reason holds U+2028")
+		})
+	}
 }
 
 // TestALostAnswerOfLoopGrid: a review that was recorded although the connection ended is found, also where a person was asked.
 func TestALostAnswerOfLoopGrid(t *testing.T) {
 	t.Parallel()
-	eras(t, func(t *testing.T, era string) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newService(t)
-			s.sandbox = sandbox.New(sandbox.Options{Faults: sandbox.Faults{DropAnswer: func(w sandbox.Write) bool { return strings.HasPrefix(w.EventType, "human_") }}})
-			h := openReview(t, s, era, forms)
-			r := h.answer(h.asks(proposing(h.waiting(), "approve", "")), `{"action":"accept","content":{"action":"reject","reason":"No."}}`)
-			require.False(t, r.IsError, r.text())
-			assert.Equal(t, "reject", r.str(t, "state"))
-			assert.Equal(t, "elicited", r.str(t, "human_confirmation"))
-			assert.Contains(t, r.str(t, "note"), "The person chose reject")
-			assert.Len(t, reviews(s), 1)
+	for _, era := range eras() {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(t)
+				s.sandbox = sandbox.New(sandbox.Options{Faults: sandbox.Faults{DropAnswer: func(w sandbox.Write) bool { return strings.HasPrefix(w.EventType, "human_") }}})
+				h := openReview(t, s, era, forms)
+				r := h.answer(h.asks(proposing(h.waiting(), "approve", "")), `{"action":"accept","content":{"action":"reject","reason":"No."}}`)
+				require.False(t, r.IsError, r.text())
+				assert.Equal(t, "reject", r.str(t, "state"))
+				assert.Equal(t, "elicited", r.str(t, "human_confirmation"))
+				assert.Contains(t, r.str(t, "note"), "The person chose reject")
+				assert.Len(t, reviews(s), 1)
+			})
 		})
-	})
+	}
 }
 
 // TestAPersonTakesTime: thinking is no part of the call's time, and has an end of its own.
 func TestAPersonTakesTime(t *testing.T) {
 	t.Parallel()
-	eras(t, func(t *testing.T, era string) {
-		synctest.Test(t, func(t *testing.T) {
-			s := newService(t)
-			h := openReview(t, s, era, forms, "LOOPGRID_MCP_TIMEOUT_SECONDS=1")
-			const accept = `{"action":"accept","content":{"action":"approve"}}`
-			q := h.asks(proposing(h.waiting(), "approve", ""))
-			time.Sleep(10*time.Minute - time.Second)
-			r := h.answer(q, accept)
-			require.False(t, r.IsError, r.text())
+	for _, era := range eras() {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				s := newService(t)
+				h := openReview(t, s, era, forms, "LOOPGRID_MCP_TIMEOUT_SECONDS=1")
+				const accept = `{"action":"accept","content":{"action":"approve"}}`
+				q := h.asks(proposing(h.waiting(), "approve", ""))
+				time.Sleep(10*time.Minute - time.Second)
+				r := h.answer(q, accept)
+				require.False(t, r.IsError, r.text())
 
-			id := h.waiting()
-			q = h.asks(proposing(id, "approve", ""))
-			begun := time.Now()
-			if era == legacy {
-				ended, cancelled := h.receive(), ""
-				for !strings.Contains(ended, `"result"`) || cancelled == "" {
-					if strings.Contains(ended, "notifications/cancelled") {
-						cancelled = ended
-						ended = h.receive()
-					} else {
-						cancelled = h.receive()
+				id := h.waiting()
+				q = h.asks(proposing(id, "approve", ""))
+				begun := time.Now()
+				if era == legacy {
+					ended, cancelled := h.receive(), ""
+					for !strings.Contains(ended, `"result"`) || cancelled == "" {
+						if strings.Contains(ended, "notifications/cancelled") {
+							cancelled = ended
+							ended = h.receive()
+						} else {
+							cancelled = h.receive()
+						}
 					}
+					assert.Contains(t, cancelled, `"requestId":`+string(q.id), "the host is told to close the form")
+					r, _ = h.read(ended, q.call, "")
+					assert.Equal(t, 10*time.Minute, time.Since(begun))
+					assert.Equal(t, "The question to the person ended without an answer. Nothing was recorded.", r.text())
+					h.send(`{"jsonrpc":"2.0","id":` + string(q.id) + `,"result":` + accept + `}`) // too late: belongs to no question
+				} else {
+					time.Sleep(10 * time.Minute)
+					r = h.answer(q, accept)
+					assert.Contains(t, r.text(), "The question is over, because it is not open for longer than 10 minutes.")
 				}
-				assert.Contains(t, cancelled, `"requestId":`+string(q.id), "the host is told to close the form")
-				r, _ = h.read(ended, q.call, "")
-				assert.Equal(t, 10*time.Minute, time.Since(begun))
-				assert.Equal(t, "The question to the person ended without an answer. Nothing was recorded.", r.text())
-				h.send(`{"jsonrpc":"2.0","id":` + string(q.id) + `,"result":` + accept + `}`) // too late: belongs to no question
-			} else {
-				time.Sleep(10 * time.Minute)
-				r = h.answer(q, accept)
-				assert.Contains(t, r.text(), "The question is over, because it is not open for longer than 10 minutes.")
-			}
-			assert.True(t, r.IsError)
-			assert.Len(t, reviews(s), 1)
-			require.NotNil(t, h.asks(proposing(id, "approve", "")), "it can be asked anew")
+				assert.True(t, r.IsError)
+				assert.Len(t, reviews(s), 1)
+				require.NotNil(t, h.asks(proposing(id, "approve", "")), "it can be asked anew")
+			})
 		})
-	})
+	}
 }
 
 // TestTheEndOfTheInputEndsAQuestion: nobody can answer any more. What was answered is recorded.
@@ -905,68 +927,74 @@ func TestProgressWhileAPersonThinks(t *testing.T) {
 // TestOtherCallsGoOnWhileAPersonThinks: a question holds no turn at the ledger.
 func TestOtherCallsGoOnWhileAPersonThinks(t *testing.T) {
 	t.Parallel()
-	eras(t, func(t *testing.T, era string) {
-		s := newService(t)
-		h := openReview(t, s, era, forms)
-		id := h.waiting()
-		q := h.asks(proposing(id, "approve", ""))
-		h.waiting()
-		second := h.asks(proposing(h.waiting(), "approve", ""))
-		require.False(t, h.answer(second, `{"action":"accept","content":{"action":"reject"}}`).IsError)
-		require.False(t, h.answer(q, `{"action":"accept","content":{"action":"approve"}}`).IsError)
-		assert.Len(t, reviews(s), 2)
-	})
+	for _, era := range eras() {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			h := openReview(t, s, era, forms)
+			id := h.waiting()
+			q := h.asks(proposing(id, "approve", ""))
+			h.waiting()
+			second := h.asks(proposing(h.waiting(), "approve", ""))
+			require.False(t, h.answer(second, `{"action":"accept","content":{"action":"reject"}}`).IsError)
+			require.False(t, h.answer(q, `{"action":"accept","content":{"action":"approve"}}`).IsError)
+			assert.Len(t, reviews(s), 2)
+		})
+	}
 }
 
 // TestTheOfficialClient drives the bridge by the handler that a host writes with the official Go SDK.
 func TestTheOfficialClient(t *testing.T) {
 	t.Parallel()
-	eras(t, func(t *testing.T, era string) {
-		s := newService(t)
-		x := serve(t, s, "LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true", "LOOPGRID_MCP_REVIEWER_ID=alice@acme.example")
-		answers := make(chan *mcp.ElicitResult, 1)
-		var shown []string
-		client := mcp.NewClient(&mcp.Implementation{Name: "go", Version: "1"}, &mcp.ClientOptions{
-			ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
-				shown = append(shown, req.Params.Message)
-				return <-answers, nil
-			},
-		})
-		c, err := client.Connect(t.Context(), &mcp.IOTransport{Reader: io.NopCloser(x.lines), Writer: x.in}, &mcp.ClientSessionOptions{ProtocolVersion: era})
-		require.NoError(t, err)
-		require.Equal(t, era, c.InitializeResult().ProtocolVersion)
-		call := func(tool string, arguments map[string]any) (*mcp.CallToolResult, string) {
-			r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+	for _, era := range eras() {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			x := serve(t, s, "LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true", "LOOPGRID_MCP_REVIEWER_ID=alice@acme.example")
+			answers := make(chan *mcp.ElicitResult, 1)
+			var shown []string
+			client := mcp.NewClient(&mcp.Implementation{Name: "go", Version: "1"}, &mcp.ClientOptions{
+				ElicitationHandler: func(_ context.Context, req *mcp.ElicitRequest) (*mcp.ElicitResult, error) {
+					shown = append(shown, req.Params.Message)
+					return <-answers, nil
+				},
+			})
+			c, err := client.Connect(t.Context(), &mcp.IOTransport{Reader: io.NopCloser(x.lines), Writer: x.in}, &mcp.ClientSessionOptions{ProtocolVersion: era})
 			require.NoError(t, err)
-			require.NotEmpty(t, r.Content)
-			text, ok := r.Content[0].(*mcp.TextContent)
-			require.True(t, ok)
-			return r, text.Text
-		}
-		id := func() string {
-			_, text := call("loopgrid.record_decision", map[string]any{"decision_type": "t", "proposed_action": map[string]any{"amount": 720}, "policy_id": "refund-policy"})
-			return loopgrid.Member([]byte(text), "decision_id")
-		}
-		for _, tt := range []struct {
-			answer *mcp.ElicitResult
-			want   string
-		}{
-			{&mcp.ElicitResult{Action: "accept", Content: map[string]any{"action": "approve", "reason": "Seen."}}, `"state":"approve"`},
-			{&mcp.ElicitResult{Action: "accept", Content: map[string]any{"action": "reject"}}, `"note":"The person chose reject where the call proposed approve.`},
-			{&mcp.ElicitResult{Action: "decline"}, "The question was declined"},
-			{&mcp.ElicitResult{Action: "cancel"}, "The question was closed without an answer"},
-			{&mcp.ElicitResult{Action: "accept"}, "action is missing"},
-		} {
-			answers <- tt.answer
-			r, text := call("loopgrid.record_review", map[string]any{"decision_id": id(), "action": "approve"})
-			assert.Contains(t, text, tt.want)
-			assert.Equal(t, !strings.HasPrefix(tt.want, `"`), r.IsError)
-		}
-		assert.Len(t, reviews(s), 2)
-		require.Len(t, shown, 5)
-		assert.Contains(t, shown[0], "- amount: 720\n")
-		require.NoError(t, c.Close())
-	})
+			require.Equal(t, era, c.InitializeResult().ProtocolVersion)
+			call := func(tool string, arguments map[string]any) (*mcp.CallToolResult, string) {
+				r, err := c.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
+				require.NoError(t, err)
+				require.NotEmpty(t, r.Content)
+				text, ok := r.Content[0].(*mcp.TextContent)
+				require.True(t, ok)
+				return r, text.Text
+			}
+			id := func() string {
+				_, text := call("loopgrid.record_decision", map[string]any{"decision_type": "t", "proposed_action": map[string]any{"amount": 720}, "policy_id": "refund-policy"})
+				return loopgrid.Member([]byte(text), "decision_id")
+			}
+			for _, tt := range []struct {
+				answer *mcp.ElicitResult
+				want   string
+			}{
+				{&mcp.ElicitResult{Action: "accept", Content: map[string]any{"action": "approve", "reason": "Seen."}}, `"state":"approve"`},
+				{&mcp.ElicitResult{Action: "accept", Content: map[string]any{"action": "reject"}}, `"note":"The person chose reject where the call proposed approve.`},
+				{&mcp.ElicitResult{Action: "decline"}, "The question was declined"},
+				{&mcp.ElicitResult{Action: "cancel"}, "The question was closed without an answer"},
+				{&mcp.ElicitResult{Action: "accept"}, "action is missing"},
+			} {
+				answers <- tt.answer
+				r, text := call("loopgrid.record_review", map[string]any{"decision_id": id(), "action": "approve"})
+				assert.Contains(t, text, tt.want)
+				assert.Equal(t, !strings.HasPrefix(tt.want, `"`), r.IsError)
+			}
+			assert.Len(t, reviews(s), 2)
+			require.Len(t, shown, 5)
+			assert.Contains(t, shown[0], "- amount: 720\n")
+			require.NoError(t, c.Close())
+		})
+	}
 }
 
 // TestTheForm has the texts that persons read, of actions that a model wrote to be approved.
@@ -975,7 +1003,7 @@ func TestTheForm(t *testing.T) {
 	s := newService(t)
 	h := openReview(t, s, modern, forms)
 	const filler = "\u3164\u2800\u115f"
-	for _, tt := range []struct{ name, decisionType, action, reason string }{
+	for _, tt := range []struct{ name, decisionType, action, reason string }{ //nolint:paralleltest // one session
 		{"form-plain", "customer_refund", `{"tool":"stripe.refunds.create","amount":720.0,"currency":"USD","charge":9007199254740993,"urgent":true,"note":null}`, "The customer was charged twice."},
 		{"form-nested", "customer_refund", `{"amount":720,"items":[{"sku":"a-1","price":1e-5},[]],"to":{"name":"Zoë","iban":"DE00"},"empty":{},"text":""}`, ""},
 		{"form-long", "customer_refund", `{"amount":720,"note":"` + strings.Repeat("very ", 100) + `","` + strings.Repeat("n", 100) + `":1,"digits":` + strings.Repeat("7", 200) + `}`, strings.Repeat("please ", 100)},
@@ -988,7 +1016,7 @@ func TestTheForm(t *testing.T) {
 		},
 		{"form-emoji", "größe", `{"amount":720,"note":"😀 更多 שלום","\ud83d\ude00":"\ud83d\udc68\u200d\ud83d\udc69"}`, "更多"},
 	} {
-		t.Run(tt.name, func(t *testing.T) { //nolint:paralleltest // one session
+		t.Run(tt.name, func(t *testing.T) {
 			decisionType, err := json.Marshal(tt.decisionType)
 			require.NoError(t, err)
 			r, _ := h.begin("loopgrid.record_decision", `{"decision_type":`+string(decisionType)+`,"policy_id":"refund-policy","proposed_action":`+tt.action+`}`, "")
@@ -998,7 +1026,7 @@ func TestTheForm(t *testing.T) {
 		})
 	}
 	q := h.asks(proposing(h.waitingWith(`{"amount":720`+memberList(24)+`}`), "approve", ""))
-	assert.Equal(t, 25, strings.Count(q.message[strings.Index(q.message, "Proposed action:"):], "\n- "))
+	assert.Equal(t, 25, strings.Count(q.message, "\n- ")-4, "four lines are about the decision")
 	golden(t, "review/form-reject.txt", []byte(normal(h.asks(proposing(h.waiting(), "reject", "Too much.")).message)+"\n"))
 }
 
