@@ -1071,3 +1071,106 @@ func TestThePolicyInTheForm(t *testing.T) {
 	}
 	assert.True(t, slices.ContainsFunc(s.sentSince(0), func(r sent) bool { return r.path == "/api/v1/reviews" && r.query == "workspace_id=default" }))
 }
+
+// TestAReviewWithoutAnAnswerOfLoopGrid: the route takes no key, so LoopGrid is asked what became of it, and it is not posted again.
+func TestAReviewWithoutAnAnswerOfLoopGrid(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		lost func(s *service, id string) // what happens besides to the review that is lost
+		want string
+	}{
+		{"it never arrived", func(*service, string) {}, "Not recorded: the review of decision dec_ID. The connection to LoopGrid ended before POST /api/v1/decisions/{id}/review was answered."},
+		{"another was there first", func(s *service, id string) {
+			appendEvent(s.t, s, id, `{"event_type":"human_rejected","actor_type":"human","actor_id":"bob","payload":{"approved":false}}`)
+		}, "Not recorded: the review of decision dec_ID. Another review is recorded: a human_rejected event by human bob of decision dec_ID."},
+		{
+			"it cannot be looked up", nil,
+			"Outcome unknown: the review of decision dec_ID may or may not be recorded. The connection to LoopGrid ended before POST /api/v1/decisions/{id}/review was answered.\n" +
+				"It could not be looked up: LoopGrid answered 401 to GET /api/v1/decisions/{id}. Do not send it again before a person has looked in LoopGrid.",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			for _, capabilities := range []string{"{}", forms} {
+				synctest.Test(t, func(t *testing.T) {
+					s := newService(t)
+					h := openReview(t, s, modern, capabilities)
+					id := h.waiting()
+					var q *asked
+					if capabilities == forms {
+						q = h.asks(proposing(id, "approve", ""))
+					}
+					s.mu.Lock()
+					s.before = func(r sent) (*http.Response, error) {
+						switch {
+						case strings.HasSuffix(r.path, "/review"):
+							if tt.lost != nil {
+								tt.lost(s, id)
+							}
+							return nil, io.ErrUnexpectedEOF
+						case tt.lost == nil:
+							return &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{}, Body: http.NoBody}, nil
+						}
+						return nil, nil //nolint:nilnil // the sandbox answers
+					}
+					s.mu.Unlock()
+					var r result
+					if q != nil {
+						r = h.answer(q, `{"action":"accept","content":{"action":"approve"}}`)
+					} else {
+						r, _ = h.begin("loopgrid.record_review", proposing(id, "approve", ""), "")
+					}
+					assert.True(t, r.IsError)
+					assert.Contains(t, normal(r.text()), tt.want)
+				})
+			}
+		})
+	}
+}
+
+// TestAReviewThatDoesNotGetItsTurn: the answer of the person has been given, and is told to be lost.
+func TestAReviewThatDoesNotGetItsTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		h := openReview(t, s, modern, forms, "LOOPGRID_MCP_TIMEOUT_SECONDS=5")
+		q := h.asks(proposing(h.waiting(), "approve", ""))
+		s.mu.Lock()
+		s.before = func(r sent) (*http.Response, error) {
+			if r.path == "/api/v1/decisions" {
+				time.Sleep(time.Minute)
+			}
+			return nil, nil //nolint:nilnil // the sandbox answers
+		}
+		s.mu.Unlock()
+		h.send(h.callLine("88", "loopgrid.record_decision", `{"decision_type":"t","proposed_action":{}}`, ""))
+		h.send(h.callLine("89", "loopgrid.record_review", q.arguments, answering(q.state, `{"action":"accept","content":{"action":"approve"}}`)))
+		r, _ := h.read(h.receive(), "89", "")
+		assert.True(t, r.IsError)
+		assert.Contains(t, r.text(), "Not recorded: the review of decision")
+		assert.Empty(t, reviews(s))
+		h.receive()
+	})
+}
+
+// TestTheServerEndsWhileAnAnswerIsRecorded: who asks for it a second time is told where to look.
+func TestTheServerEndsWhileAnAnswerIsRecorded(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newService(t)
+		s.sandbox = sandbox.New(sandbox.Options{Faults: sandbox.Faults{WriteTime: 1350 * time.Millisecond}})
+		h := openReview(t, s, modern, forms)
+		q := h.asks(proposing(h.waiting(), "approve", ""))
+		for _, id := range []string{"101", "102"} {
+			h.send(h.callLine(id, "loopgrid.record_review", q.arguments, answering(q.state, `{"action":"accept","content":{"action":"approve"}}`)))
+		}
+		synctest.Wait()
+		close(h.stop)
+		told, recorded := h.receive(), h.receive()
+		assert.Contains(t, told, "The question was answered by an earlier call, which is still recording the review of decision")
+		assert.Contains(t, told, "loopgrid.get_evidence shows what became of it.")
+		assert.Contains(t, recorded, `"state":"approve"`)
+		assert.Len(t, reviews(s), 1)
+	})
+}
