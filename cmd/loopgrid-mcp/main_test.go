@@ -139,6 +139,7 @@ func TestIdleServerEndsAtOnce(t *testing.T) {
 		"EOF":     func(p *process) error { return p.in.Close() },
 		"SIGTERM": func(p *process) error { return p.Process.Signal(syscall.SIGTERM) },
 		"SIGINT":  func(p *process) error { return p.Process.Signal(os.Interrupt) },
+		"SIGHUP":  func(p *process) error { return p.Process.Signal(syscall.SIGHUP) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

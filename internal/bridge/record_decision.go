@@ -384,6 +384,8 @@ func (d *decisionCall) next() string {
 		return "captured: no policy was asked, so this record allows nothing by itself. After the action was carried out, call " + d.the("record_action") + "."
 	case d.policyResult == "auto_allowed":
 		return "auto_allowed: the policy allows the action. After it was carried out, call " + d.the("record_action") + "."
+	case d.policyResult == "human_approval_required" && d.policyEvent.PrivacyMode == "proof_only":
+		return "human_approval_required: do not act. LoopGrid takes no review of a decision in privacy mode proof_only: ask a person, or record the decision anew in another mode with a new idempotency_key."
 	case d.policyResult == "human_approval_required":
 		return "human_approval_required: do not act yet. A person has to approve this decision first; " + d.the("get_evidence") + " shows whether one has."
 	case d.policyResult == "blocked":

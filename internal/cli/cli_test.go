@@ -58,7 +58,7 @@ func TestHelpNamesEveryCommandAndVariable(t *testing.T) {
 		for _, v := range config.Variables() {
 			assert.Contains(t, out, "  "+v.Name+"\n")
 		}
-		for _, command := range []string{"doctor", "sandbox", "version", "help"} {
+		for _, command := range []string{"doctor", "sandbox", "config HOST", "version", "help"} {
 			assert.Contains(t, out, "  loopgrid-mcp "+command)
 		}
 		for line := range strings.Lines(out) {

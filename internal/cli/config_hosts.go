@@ -18,7 +18,7 @@ type host struct {
 	file   func(setup, host) string
 	format string
 	places places
-	// holder is the member of the file that holds the servers, where the file may be there already.
+	// holder is the member of a JSON or YAML file that holds the servers: what is there already stays.
 	holder string
 	// link installs the server when it is opened; nil where the host knows no such links.
 	link func(setup, host) string
@@ -59,7 +59,7 @@ func hosts() []host {
 			command: func(s setup, h host) []string {
 				return slices.Concat([]string{"claude", "mcp", "add", s.name, "--scope", "user"}, s.assignments(h, "-e"), []string{"--", s.program})
 			},
-			file: mcpServers("stdio"), format: "json", places: inProject(".mcp.json", atHome(".claude.json")), holder: "mcpServers",
+			file: mcpServers("stdio"), format: "json", places: inProject(".mcp.json", atHome(".claude.json")),
 			refer: dollarBraces, expands: "${",
 			filled: "Claude Code puts the value of its own environment in place of %s when it starts the server.",
 			notes: []string{
@@ -120,7 +120,7 @@ func hosts() []host {
 			command: func(s setup, h host) []string {
 				return slices.Concat([]string{"gemini", "mcp", "add", "-s", "user"}, s.assignments(h, "-e"), []string{s.name, s.program})
 			},
-			file: mcpServers(""), format: "json", places: atHome(".gemini/settings.json"), holder: "mcpServers",
+			file: mcpServers(""), format: "json", places: atHome(".gemini/settings.json"),
 			refer: dollar, expands: "$",
 			filled: "Gemini CLI puts the value of its own environment in place of %s. Variables that look like secrets reach the server only in this way.",
 			notes: []string{
@@ -146,7 +146,7 @@ func hosts() []host {
 			command: func(s setup, h host) []string {
 				return slices.Concat([]string{"copilot", "mcp", "add", s.name}, s.assignments(h, "--env"), []string{"--", s.program})
 			},
-			file: copilotFile, format: "json", places: atHome(".copilot/mcp-config.json"), holder: "mcpServers",
+			file: copilotFile, format: "json", places: atHome(".copilot/mcp-config.json"),
 			refer: dollarBraces, expands: "$",
 			filled: "Copilot CLI puts the value of its own environment in place of %s when it starts the server.",
 			notes:  []string{"Without a person (copilot -p) the tools need --allow-tool %s."},
@@ -156,7 +156,7 @@ func hosts() []host {
 			command: func(s setup, h host) []string {
 				return slices.Concat([]string{"opencode", "mcp", "add", s.name}, s.assignments(h, "--env"), []string{"--", s.program})
 			},
-			file: opencodeFile, format: "json", places: atHome(".config/opencode/opencode.jsonc"), holder: "mcp",
+			file: opencodeFile, format: "json", places: atHome(".config/opencode/opencode.jsonc"),
 			refer: func(name string) string { return "{env:" + name + "}" }, expands: "{",
 			filled: "OpenCode puts the value of its own environment in place of %s.",
 			notes:  []string{"opencode mcp list shows whether the server starts."},
@@ -166,7 +166,7 @@ func hosts() []host {
 			command: func(s setup, h host) []string {
 				return slices.Concat([]string{"qwen", "mcp", "add", "-s", "user"}, s.assignments(h, "-e"), []string{s.name, s.program})
 			},
-			file: mcpServers(""), format: "json", places: atHome(".qwen/settings.json"), holder: "mcpServers",
+			file: mcpServers(""), format: "json", places: atHome(".qwen/settings.json"),
 			refer: dollar, expands: "$",
 			filled: "Qwen Code puts the value of its own environment in place of %s.",
 			notes: []string{

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 )
 
-// report is what doctor --json prints. README.md documents it: members are added, none is renamed, removed or changed in meaning.
+// report is what doctor --json prints. docs/doctor.md documents it: members are added, none is renamed, removed or changed in meaning.
 type report struct {
 	Version string  `json:"version"` // of this program
 	Exit    int     `json:"exit"`    // the exit code: 0 all is well, 1 a check failed, 2 a setting cannot be used

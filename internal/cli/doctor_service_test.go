@@ -159,10 +159,14 @@ func TestDoctorTellsKeysApart(t *testing.T) {
 func TestDoctorWhereNoKeyIsNeeded(t *testing.T) {
 	s := sandbox.New(sandbox.Options{})
 	quiet(t)
-	t.Setenv("LOOPGRID_BASE_URL", serve(t, s))
 	recordsNothing(t, s)
+	t.Setenv("LOOPGRID_BASE_URL", "http://sandbox.example")
+	code, out := examineOver(t, over{s, routes{"/evaluate": answering(500, "{}")}})
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "[OK] service key: none needed, LoopGrid asks for none\n[FAIL] scope ingest: not checked, LoopGrid answered 500 to POST ")
+	t.Setenv("LOOPGRID_BASE_URL", serve(t, s))
 	t.Setenv("LOOPGRID_SERVICE_KEY", "no-such-key")
-	code, out := examine(t)
+	code, out = examine(t)
 	assert.Equal(t, 1, code, "a bad key never falls back to the open mode")
 	assert.Contains(t, out, "[FAIL] service key: refused; ")
 	t.Setenv("LOOPGRID_SERVICE_KEY", s.CreateKey("default"))
@@ -278,8 +282,14 @@ func TestDoctorWithAServiceInTrouble(t *testing.T) {
 		"reviews fail": {routes{"/reviews": answering(500, private)}, 0, 0, []string{
 			"[INFO] scope review: not checked, LoopGrid answered 500 to GET /api/v1/reviews\n", "[INFO] scope admin: not checked\n",
 		}},
-		"damaged row":  {routes{"/verify": answering(500, private)}, 1, 0, []string{"[FAIL] chain: LoopGrid failed to check it (500)\n"}},
-		"long ledger":  {routes{"/verify": nil}, 0, 20 * time.Second, []string{"[WARN] chain: not checked, LoopGrid had no answer after 20.0 s", "\n  → Raise LOOPGRID_MCP_TIMEOUT_SECONDS"}},
+		"damaged row": {routes{"/verify": answering(500, private)}, 1, 0, []string{"[FAIL] chain: LoopGrid failed to check it (500)\n"}},
+		"long ledger": {routes{"/verify": nil}, 0, 20 * time.Second, []string{"[WARN] chain: not checked, LoopGrid had no answer after 20.0 s", "\n  → Raise LOOPGRID_MCP_TIMEOUT_SECONDS"}},
+		"slow ledger": {routes{"/verify": func(w http.ResponseWriter, r *http.Request) {
+			time.Sleep(11 * time.Second) // of the bubble
+			answering(200, `{"valid":true,"total_ledger_events":90000,"failures":[]}`)(w, r)
+		}}, 0, 11 * time.Second, []string{
+			"[WARN] chain: valid, 90000 events checked in 11.0 s of the 20.0 s that a request may take\n  → Raise LOOPGRID_MCP_TIMEOUT_SECONDS",
+		}},
 		"erased again": {routes{"/verify": answering(404, `{"detail":"Decision not found"}`)}, 0, 0, []string{"[INFO] chain: not checked, the newest decision is gone again\n"}},
 		"strange verify": {routes{"/verify": answering(200, `{"private":"private@example.com"}`)}, 0, 0, []string{
 			"[WARN] chain: not checked, the answer to GET /api/v1/decisions/{id}/verify cannot be used: ",

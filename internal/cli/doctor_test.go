@@ -203,11 +203,11 @@ func TestEveryCheckIsDocumented(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("doctor.go")
 	require.NoError(t, err)
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "doctor.md"))
 	require.NoError(t, err)
 	ids := regexp.MustCompile(`\n\tid\w+ += "(\w+)"`).FindAllStringSubmatch(string(source), -1)
 	require.Greater(t, len(ids), 20)
 	for _, id := range ids {
-		assert.True(t, strings.Contains(string(readme), "`"+id[1]+"`"), "README.md names %s", id[1]) //nolint:testifylint // its text is too long to show
+		assert.True(t, strings.Contains(string(page), "`"+id[1]+"`"), "docs/doctor.md names %s", id[1]) //nolint:testifylint // its text is too long to show
 	}
 }

@@ -1,7 +1,6 @@
 package evidence_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"maps"
@@ -26,18 +25,14 @@ type python struct {
 // recordedPython reads what testdata/python_json_dumps.py wrote.
 func recordedPython(tb testing.TB) []python {
 	tb.Helper()
-	file, err := os.Open("testdata/python_json_dumps.jsonl")
+	recorded, err := os.ReadFile("testdata/python_json_dumps.jsonl")
 	require.NoError(tb, err)
-	defer file.Close()
 	var all []python
-	lines := bufio.NewScanner(file)
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for line := range bytes.Lines(recorded) {
 		var one python
-		require.NoError(tb, json.Unmarshal(lines.Bytes(), &one))
+		require.NoError(tb, json.Unmarshal(line, &one))
 		all = append(all, one)
 	}
-	require.NoError(tb, lines.Err())
 	require.Greater(tb, len(all), 900)
 	return all
 }
@@ -113,19 +108,22 @@ func dumps(value any) string {
 }
 
 func dumpsText(text string) string {
-	quoted := `"`
+	var quoted strings.Builder
+	quoted.WriteByte('"')
 	for _, r := range text {
 		switch {
 		case r == '"', r == '\\':
-			quoted += `\` + string(r)
+			quoted.WriteByte('\\')
+			quoted.WriteRune(r)
 		case r >= 0x20:
-			quoted += string(r)
+			quoted.WriteRune(r)
 		default:
 			escaped, _ := json.Marshal(string(r)) // \b, \f, \n, \r, \t, else \u00XX
-			quoted += strings.Trim(string(escaped), `"`)
+			quoted.Write(bytes.Trim(escaped, `"`))
 		}
 	}
-	return quoted + `"`
+	quoted.WriteByte('"')
+	return quoted.String()
 }
 
 // dumpsNumber spells a number from the shortest digits that give its value, which Python places as repr does.

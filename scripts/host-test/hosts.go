@@ -38,12 +38,12 @@ type host struct {
 
 	name    string
 	program string // what the package calls it
-	// config says whether loopgrid-mcp config prints a command for it; otherwise it prints a file, which belongs there in the home.
+	// file is where in the home the text of loopgrid-mcp config belongs; empty where that is a command.
 	file string
 	// before is what has to be in its home, by path; %s is the address of the model.
 	before map[string]string
 	env    []string // the same
-	args   []string
+	args   []string // the same
 	// digits says that it hands on the digits that its model wrote. Hosts in JavaScript do not: 9007199254740993 is no number there.
 	digits bool
 	// try is what to do in place of all this.
@@ -170,7 +170,11 @@ func chat(ctx context.Context, t *trial) (string, error) {
 	if err := t.addServer(ctx); err != nil {
 		return "", err
 	}
-	out, err := runGroup(t.command(ctx, filepath.Join(t.bin(), t.program), t.args...))
+	args := slices.Clone(t.args)
+	for i, arg := range args {
+		args[i] = strings.ReplaceAll(arg, "%s", t.url)
+	}
+	out, err := runGroup(t.command(ctx, filepath.Join(t.bin(), t.program), args...))
 	if err != nil {
 		return "", fmt.Errorf("%w\n%s; it printed\n%.4000s", err, t.model.story(), bytes.TrimSpace(out))
 	}
@@ -181,7 +185,8 @@ func chat(ctx context.Context, t *trial) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%w; %s; it printed\n%.4000s", err, t.model.story(), bytes.TrimSpace(out))
 	}
-	return said + ", offered as " + t.model.offered[0], nil
+	at := slices.IndexFunc(t.model.offered, func(name string) bool { return strings.HasSuffix(name, t.model.tool) })
+	return said + ", offered as " + t.model.offered[at], nil // it was called, so it was offered
 }
 
 // bin is where the host's program is.
@@ -204,7 +209,11 @@ func (t *trial) addServer(ctx context.Context) error {
 	}
 	told = strings.ReplaceAll(told, spelled(t.binary), spelled(t.tapped))
 	if t.file != "" {
-		file, err := os.OpenFile(filepath.Join(t.home, filepath.FromSlash(t.file)), os.O_APPEND|os.O_WRONLY, 0o600)
+		path := filepath.Join(t.home, filepath.FromSlash(t.file))
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return fmt.Errorf("make a home: %w", err)
+		}
+		file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
 			return fmt.Errorf("add to the host's file: %w", err)
 		}
@@ -309,11 +318,9 @@ func inJavaScript(text string) jsontext.Value {
 
 // numbers shows the numbers of an action.
 func numbers(action jsontext.Value) string {
-	var found []string
+	found := map[string]string{}
 	for name, value := range evidence.Members(action) {
-		if name == "order" || name == "amount" {
-			found = append(found, string(value))
-		}
+		found[name] = string(value)
 	}
-	return strings.Join(found, " and ")
+	return found["order"] + " and " + found["amount"]
 }
