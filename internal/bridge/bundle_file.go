@@ -351,7 +351,7 @@ func readBundle(
 	if lifecycle, _ = readDocument(entries, "lifecycle.json"); lifecycle == nil {
 		lifecycle = objectMember(manifest, "lifecycle")
 	}
-	return compactClone(verification), compactClone(lifecycle), nil
+	return evidence.Compact(verification), evidence.Compact(lifecycle), nil
 }
 
 // openBundle lists the entries of a ZIP without reading more of it than a bundle can need.
@@ -476,11 +476,4 @@ func objectMember(object jsontext.Value, name string) jsontext.Value {
 		}
 	}
 	return nil
-}
-
-// compactClone returns a copy of value without blanks; numbers and strings keep their spelling.
-func compactClone(value jsontext.Value) jsontext.Value {
-	clone := value.Clone()
-	_ = clone.Compact() // fails on what is no JSON only, and that was checked
-	return clone
 }

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -80,9 +79,7 @@ func (b *Bridge) spellNames(next mcp.MethodHandler) mcp.MethodHandler {
 			listed := *r
 			listed.Tools = nil
 			for _, t := range b.tools {
-				if i := slices.IndexFunc(r.Tools, func(d *mcp.Tool) bool { return d.Name == s.toolName(t.name) }); i >= 0 {
-					listed.Tools = append(listed.Tools, r.Tools[i])
-				}
+				listed.Tools = append(listed.Tools, t.definition(s))
 			}
 			return &listed, nil
 		}

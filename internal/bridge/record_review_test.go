@@ -1026,7 +1026,7 @@ func TestTheForm(t *testing.T) {
 			q := h.asks(proposing(r.str(t, "decision_id"), "approve", tt.reason))
 			golden(t, "review/"+tt.name+".txt", []byte(normal(q.message)+"\n"))
 			if tt.name == "form-readme" {
-				readme, err := os.ReadFile("../../README.md")
+				readme, err := os.ReadFile("../../docs/review.md")
 				require.NoError(t, err)
 				assert.Contains(t, normal(string(readme)), "```text\n"+normal(q.message)+"\n```")
 			}

@@ -3,7 +3,6 @@ package bridge
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
@@ -59,9 +58,7 @@ func reviewForm(record *loopgrid.DecisionRecord, p proposal, reviewer string) (t
 	}
 	var lines []string
 	for name, value := range evidence.Members(action) {
-		value = slices.Clone(value)
-		_ = value.Compact() // valid JSON, as the whole answer was
-		lines = append(lines, "- "+plainly(name, maxFormName)+": "+visible(string(value), maxFormValue))
+		lines = append(lines, "- "+plainly(name, maxFormName)+": "+visible(string(evidence.Compact(value)), maxFormValue))
 	}
 	switch {
 	case len(lines) > maxFormMembers:

@@ -3,12 +3,14 @@ package cli
 import (
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 )
 
 const (
 	logQueue     = 1024                   // lines that wait for a slow reader of stderr
+	logPause     = 20 * time.Millisecond  // for which lines are gathered: a write for each would take its turn before the answer of the call
 	flushAtMost  = 200 * time.Millisecond // at the exit
 	droppedLines = "loopgrid-mcp: %d log lines were dropped, nobody read stderr\n"
 )
@@ -18,24 +20,53 @@ const (
 type logWriter struct {
 	queue   chan []byte
 	dropped atomic.Int64
+	end     sync.Once
+	ending  chan struct{} // closed by flush
 	flushed chan struct{}
 }
 
 func newLogWriter(out io.Writer) *logWriter {
-	w := &logWriter{queue: make(chan []byte, logQueue), flushed: make(chan struct{})}
-	go func() {
-		defer close(w.flushed)
-		for line := range w.queue {
-			if line == nil {
-				return
-			}
-			if n := w.dropped.Swap(0); n > 0 {
-				fmt.Fprintf(out, droppedLines, n)
-			}
-			_, _ = out.Write(line) // nobody is left to be told
-		}
-	}()
+	w := &logWriter{queue: make(chan []byte, logQueue), ending: make(chan struct{}), flushed: make(chan struct{})}
+	go w.run(out)
 	return w
+}
+
+func (w *logWriter) run(out io.Writer) {
+	defer close(w.flushed)
+	for {
+		select {
+		case line := <-w.queue:
+			pause := time.NewTimer(logPause)
+			select {
+			case <-pause.C:
+			case <-w.ending:
+				pause.Stop()
+			}
+			w.write(out, line)
+		case <-w.ending:
+			w.write(out, nil)
+			return
+		}
+	}
+}
+
+// write writes the line and all that wait behind it.
+func (w *logWriter) write(out io.Writer, lines []byte) {
+	for {
+		select {
+		case line := <-w.queue:
+			lines = append(lines, line...)
+			continue
+		default:
+		}
+		break
+	}
+	if n := w.dropped.Swap(0); n > 0 {
+		lines = fmt.Appendf(lines, droppedLines, n)
+	}
+	if len(lines) > 0 {
+		_, _ = out.Write(lines) // nobody is left to be told
+	}
 }
 
 // Write takes one line. It never fails and never waits.
@@ -48,15 +79,11 @@ func (w *logWriter) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// flush waits until the lines so far are written, for a short while.
+// flush waits until the lines so far are written, for a short while. A line that comes later may be lost.
 func (w *logWriter) flush() {
+	w.end.Do(func() { close(w.ending) })
 	limit := time.NewTimer(flushAtMost)
 	defer limit.Stop()
-	select {
-	case w.queue <- nil:
-	case <-limit.C:
-		return
-	}
 	select {
 	case <-w.flushed:
 	case <-limit.C:

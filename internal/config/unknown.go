@@ -19,6 +19,7 @@ func relatives() map[string]string {
 // warnOfUnread warns of variables that look like one of ours and are not. All
 // other LOOPGRID_* variables belong to the service.
 func (l *loader) warnOfUnread() {
+	variables := Variables()
 	for _, name := range slices.Sorted(maps.Keys(l.environ)) {
 		if strings.TrimSpace(l.environ[name]) == "" {
 			continue
@@ -29,7 +30,7 @@ func (l *loader) warnOfUnread() {
 			continue
 		}
 		if !isRelative {
-			meant = nearest(name)
+			meant = nearest(name, variables)
 		}
 		if meant != "" {
 			l.warn(meant,
@@ -41,11 +42,11 @@ func (l *loader) warnOfUnread() {
 
 // nearest returns the variable of ours that the name misspells by at most two
 // letters, or "" where there is none or the name is right.
-func nearest(name string) string {
+func nearest(name string, variables []Variable) string {
 	const most = 2
 
 	found, least := "", most+1
-	for _, v := range Variables() {
+	for _, v := range variables {
 		if distance := editDistance(strings.ToUpper(name), v.Name, most); distance < least {
 			found, least = v.Name, distance
 		}
@@ -71,6 +72,7 @@ func editDistance(a, b string, most int) int {
 	for i := range len(a) {
 		diagonal := row[0]
 		row[0] = i + 1
+		least := row[0]
 		for j := range len(b) {
 			replaced := diagonal
 			if a[i] != b[j] {
@@ -78,6 +80,10 @@ func editDistance(a, b string, most int) int {
 			}
 			diagonal = row[j+1]
 			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+			least = min(least, row[j+1])
+		}
+		if least > most {
+			return most + 1
 		}
 	}
 

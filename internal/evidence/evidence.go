@@ -85,6 +85,10 @@ func appendMember(dst []byte, name, value []byte) []byte {
 
 // Members yields the members of an object in their order: the unquoted name and the text of the value, which shares memory
 // with obj. Text that is not a JSON object yields what can be read of it, or nothing: check it first.
+//
+// Not inlined: its loops are in many places, and the binary is meant to be small.
+//
+//go:noinline
 func Members(obj jsontext.Value) iter.Seq2[string, jsontext.Value] {
 	return func(yield func(string, jsontext.Value) bool) {
 		for m := range members(obj) {
@@ -97,6 +101,8 @@ func Members(obj jsontext.Value) iter.Seq2[string, jsontext.Value] {
 
 // Elements yields the elements of an array in their order; each shares memory with arr. Text that is not a JSON array yields
 // what can be read of it, or nothing.
+//
+//go:noinline
 func Elements(arr jsontext.Value) iter.Seq[jsontext.Value] {
 	return func(yield func(jsontext.Value) bool) {
 		i := skipSpace(arr, 0)
@@ -113,6 +119,28 @@ func Elements(arr jsontext.Value) iter.Seq[jsontext.Value] {
 			}
 		}
 	}
+}
+
+// Compact returns a copy of value, which is valid JSON, without the blanks between its parts. Names, strings and numbers keep their
+// text. Nothing (nil) stays nothing.
+func Compact(value jsontext.Value) jsontext.Value {
+	if value == nil {
+		return nil
+	}
+	out := make([]byte, 0, len(value))
+	for i := 0; i < len(value); {
+		end := i + 1
+		switch value[i] {
+		case ' ', '\n', '\r', '\t':
+			i = end
+			continue
+		case '"':
+			end = skipValue(value, i)
+		}
+		out = append(out, value[i:end]...)
+		i = end
+	}
+	return out
 }
 
 // Unquote returns the text of a JSON string, and whether value is one.

@@ -87,6 +87,17 @@ func TestMembersOfNonsenseEnd(t *testing.T) {
 	}
 }
 
+func TestCompact(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		" { \"a b\" : [ 1.10 ,\n\"\\\" \\u00e9\" , { } ] ,\t\"c\":null } ": `{"a b":[1.10,"\" \u00e9",{}],"c":null}`,
+		" -0.0 ": "-0.0", `" "`: `" "`, "": "", "[ ]": "[]",
+	} {
+		assert.Equal(t, want, string(evidence.Compact(jsontext.Value(in))))
+	}
+	assert.Nil(t, evidence.Compact(nil))
+}
+
 func TestUnquote(t *testing.T) {
 	t.Parallel()
 	got, ok := evidence.Unquote(jsontext.Value(`"\u00e9\n"`))
