@@ -846,10 +846,12 @@ func TestTheEndOfTheInputEndsAQuestion(t *testing.T) {
 				s.sandbox = sandbox.New(sandbox.Options{Faults: sandbox.Faults{WriteTime: 2 * time.Second}})
 				h := openReview(t, s, legacy, forms)
 				q := h.asks(proposing(h.waiting(), "approve", ""))
-				go func() {
-					_, _ = io.WriteString(h.in, `{"jsonrpc":"2.0","id":`+string(q.id)+`,"result":`+accept+"}\n")
+				other := h.callLine("200", "loopgrid.record_decision", `{"decision_type":"t","proposed_action":{}}`, "")
+				go func() { // the review has to wait for the turn of the other write
+					_, _ = io.WriteString(h.in, other+"\n"+`{"jsonrpc":"2.0","id":`+string(q.id)+`,"result":`+accept+"}\n")
 					_ = h.in.Close()
 				}()
+				assert.Contains(t, h.receive(), `"id":200,"result"`)
 				r, _ := h.read(h.receive(), q.call, "")
 				assert.False(t, r.IsError, r.text())
 				assert.Len(t, reviews(s), 1)
