@@ -74,17 +74,19 @@ func (t *tool) check(raw []byte) (*arguments, []string) {
 	}
 	values := make(map[string]jsontext.Value, len(t.parameters))
 	twice := map[string]bool{}
-	var unknown []string
+	var unknown []string // not all of them: a line can hold a million
+	unknownMore := 0
 	for name, value := range evidence.Members(raw) {
-		if name == waitForPrevious {
-			continue
-		}
-		if _, ok := values[name]; ok {
+		_, given := values[name]
+		switch {
+		case name == waitForPrevious, slices.Contains(unknown, name):
+		case given:
 			twice[name] = true
-			continue
-		}
-		values[name] = value
-		if !t.has(name) {
+		case t.has(name):
+			values[name] = value
+		case len(unknown) == maxUnknownShown:
+			unknownMore++
+		default:
 			unknown = append(unknown, name)
 		}
 	}
@@ -107,18 +109,19 @@ func (t *tool) check(raw []byte) (*arguments, []string) {
 			}
 		}
 	}
-	for i, name := range unknown {
-		if i == maxUnknownShown {
-			problems = append(problems, fmt.Sprintf("and %d more unknown arguments", len(unknown)-i))
-			break
-		}
+	listed := false
+	for _, name := range unknown {
 		problem := quoteName(name) + ": unknown argument"
 		if near := t.nearest(name); near != "" {
 			problem += "; did you mean " + near + "?"
-		} else {
+		} else if !listed {
 			problem += "; the arguments are " + t.argumentNames()
+			listed = true
 		}
 		problems = append(problems, problem)
+	}
+	if unknownMore > 0 {
+		problems = append(problems, fmt.Sprintf("and %d more unknown arguments", unknownMore))
 	}
 	if len(problems) > 0 {
 		return nil, problems

@@ -69,6 +69,7 @@ func (b *Bridge) Serve(ctx context.Context, in io.Reader, out io.Writer, stop <-
 	defer end()
 	b.server.AddReceivingMiddleware(
 		t.startInOrder(b.arrive),
+		hideKey(b.settings.ServiceKey.Reveal()),
 		logCalls(b.log),
 		recoverPanics(b.log, known),
 		answerErrors(b.toolNames, known),

@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -110,7 +111,7 @@ func (s *service) count() int {
 
 // session is a bridge that serves over pipes, as a host sees it.
 type session struct {
-	t     *testing.T
+	t     testing.TB
 	in    *io.PipeWriter
 	lines *bufio.Reader
 	log   *syncBuffer
@@ -137,14 +138,14 @@ func (b *syncBuffer) String() string {
 }
 
 // serve starts a bridge with these environment variables in front of the service.
-func serve(t *testing.T, s http.RoundTripper, environ ...string) *session {
-	t.Helper()
-	environ = append([]string{"LOOPGRID_BASE_URL=http://loopgrid.test/base", "LOOPGRID_EVIDENCE_DIR=" + t.TempDir()}, environ...)
-	return serveExactly(t, s, environ...)
+func serve(tb testing.TB, s http.RoundTripper, environ ...string) *session {
+	tb.Helper()
+	environ = append([]string{"LOOPGRID_BASE_URL=http://loopgrid.test/base", "LOOPGRID_EVIDENCE_DIR=" + tb.TempDir()}, environ...)
+	return serveExactly(tb, s, environ...)
 }
 
-func serveExactly(t *testing.T, transport http.RoundTripper, environ ...string) *session {
-	t.Helper()
+func serveExactly(tb testing.TB, transport http.RoundTripper, environ ...string) *session {
+	tb.Helper()
 	settings := config.LoadFrom(lastWins(environ))
 	logged := &syncBuffer{}
 	log := slog.New(slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
@@ -158,15 +159,15 @@ func serveExactly(t *testing.T, transport http.RoundTripper, environ ...string) 
 	b := bridge.New(bridge.Options{Settings: settings, Version: "test", Client: client, Log: log})
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	x := &session{t: t, in: inW, lines: bufio.NewReaderSize(outR, 1<<20), log: logged, stop: make(chan struct{}), done: make(chan error, 1)}
+	x := &session{t: tb, in: inW, lines: bufio.NewReaderSize(outR, 1<<20), log: logged, stop: make(chan struct{}), done: make(chan error, 1)}
 	go func() {
 		x.done <- b.Serve(context.Background(), inR, outW, x.stop)
 		_ = outW.Close()
 	}()
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		_ = inW.Close()
 		go func() { _, _ = io.Copy(io.Discard, outR) }()
-		assert.NoError(t, <-x.done)
+		assert.NoError(tb, <-x.done)
 	})
 	return x
 }
@@ -242,22 +243,22 @@ type result struct {
 func (r result) text() string { return r.Content[0].Text }
 
 // member returns the text of a member of the result, as it was written.
-func (r result) member(t *testing.T, path ...string) string {
-	t.Helper()
+func (r result) member(tb testing.TB, path ...string) string {
+	tb.Helper()
 	raw := json.RawMessage(r.text())
 	for _, name := range path {
 		var members map[string]json.RawMessage
-		require.NoError(t, json.Unmarshal(raw, &members), "%s in %s", name, raw)
+		require.NoError(tb, json.Unmarshal(raw, &members), "%s in %s", name, raw)
 		raw = members[name]
 	}
 	return string(raw)
 }
 
 // str is member for a string.
-func (r result) str(t *testing.T, path ...string) string {
-	t.Helper()
+func (r result) str(tb testing.TB, path ...string) string {
+	tb.Helper()
 	var s string
-	require.NoError(t, json.Unmarshal([]byte(r.member(t, path...)), &s), "%v in %s", path, r.text())
+	require.NoError(tb, json.Unmarshal([]byte(r.member(tb, path...)), &s), "%v in %s", path, r.text())
 	return s
 }
 
@@ -341,3 +342,7 @@ func sha256Hex(text string) string {
 func normal(text string) string {
 	return regexp.MustCompile(`dec_[0-9a-f]{24}`).ReplaceAllString(regexp.MustCompile(`lgm-[0-9a-z]{26}`).ReplaceAllString(text, "lgm-KEY"), "dec_ID")
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+var errReset = errors.New("connection reset by peer")

@@ -678,17 +678,18 @@ func TestSaveBundleReadsWhatThereIs(t *testing.T) {
 	}
 }
 
-// A bomb costs no more than the bound: what follows it is not unpacked any more, but it has to be there.
+// A bomb costs no more than the bound: what lies beyond is not unpacked, but it has to be there.
 func TestSaveBundleBoundsItsProof(t *testing.T) {
 	t.Parallel()
 	content := zipOf(t, append(bundleEntries(testDecision, false),
-		zipEntry{"bomb", strings.Repeat("x", maxBundleUnpacked)}, zipEntry{"large", "its checksum is wrong"})...)
+		zipEntry{"bomb", strings.Repeat("x", maxBundleUnpacked+1)}, zipEntry{"large", "its checksum is wrong"})...)
+	header := func(name string) int { return bytes.LastIndex(content, []byte(name)) - 46 } // in the list of entries
+	content[header("bomb")+16] ^= 0x55                                                     // its checksum, which only its last byte could disprove
 	content[bytes.Index(content, []byte("its checksum"))] ^= 0x55
 	_, err := save(t, t.TempDir(), false, content)
 	require.NoError(t, err)
 
-	header := bytes.LastIndex(content, []byte("large")) - 46 // its place in the list of entries
-	binary.LittleEndian.PutUint32(content[header+20:], 1<<30)
+	binary.LittleEndian.PutUint32(content[header("large")+20:], 1<<30) // its length
 	_, err = save(t, t.TempDir(), false, content)
 	require.ErrorIs(t, err, errBundleNotWhole)
 	require.ErrorContains(t, err, `"large"`)

@@ -31,6 +31,7 @@ type call struct {
 	question  *question // to a person; nil for tools that never ask
 	warnings  []warning
 	outcome   string // for the log
+	cause     string // for the log: what ended a request to LoopGrid, in a word
 }
 
 type callKey struct{}
@@ -230,7 +231,7 @@ func (c *call) mendAnswer(e *loopgrid.APIError) string {
 		return "The operator has to make LOOPGRID_SERVICE_KEY and LOOPGRID_WORKSPACE agree: the key belongs to another workspace."
 	case e.Status == 404 && e.Detail == "Decision not found":
 		return "Check decision_id: it has to be one that " + c.the("record_decision") + " returned from this LoopGrid."
-	case e.Status == 404 && strings.Contains(e.Route, "/policies/"):
+	case policyMissing(e):
 		return "The workspace has no active policy of that name: check policy_id, or ask the operator for one."
 	case e.Status == 404:
 		return "The operator should check LOOPGRID_BASE_URL: the service there does not know this route."
@@ -244,6 +245,8 @@ func (c *call) mendAnswer(e *loopgrid.APIError) string {
 		return fmt.Sprintf("LoopGrid limits the number of writes: call again in %d s.", int(e.RetryAfter.Seconds())+1)
 	case e.Status >= 300 && e.Status < 400:
 		return "The operator has to set LOOPGRID_BASE_URL to the address that it redirects to (https?): redirects are not followed, since they could carry the key elsewhere."
+	case e.Status < 500:
+		return "LoopGrid, or something in front of it, does not take this request: the operator should check LOOPGRID_BASE_URL and what stands in between."
 	default:
 		return "LoopGrid itself failed: the operator should look at its log."
 	}
@@ -285,8 +288,21 @@ func join(sentences ...string) string {
 
 // readFailed is the error of a call that records nothing.
 func (c *call) readFailed(what string, err error) *mcp.CallToolResult {
-	c.outcome = "failed"
-	return failed(what+": "+sentence(err), c.mendable(err))
+	c.outcome, c.cause = "failed", loopgrid.Cause(err)
+	return failed(what+": "+sentence(err), c.mendable(err), again(err))
+}
+
+// again says that a read which found no answer does no harm when it is repeated.
+func again(err error) string {
+	var transport *loopgrid.TransportError
+	switch {
+	case !errors.As(err, &transport) || !transport.Sent():
+		return ""
+	case transport.TimedOut():
+		return "It reads only: call again later. If LoopGrid just needs longer, the operator can raise LOOPGRID_MCP_TIMEOUT_SECONDS."
+	default:
+		return "It reads only: call again."
+	}
 }
 
 // sentence is the text of an error as a sentence.

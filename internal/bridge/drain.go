@@ -81,16 +81,13 @@ func serve(ctx context.Context, s *mcp.Server, t *transport) error {
 	if _, err := s.Connect(context.WithoutCancel(ctx), t, nil); err != nil {
 		return fmt.Errorf("begin the session: %w", err)
 	}
-	select {
-	case <-ctx.Done():
-		t.stop()
-	case <-t.endedC:
-	}
+	defer context.AfterFunc(ctx, t.stop)()
+	<-t.endedC
 	deadline := time.Now().Add(drainAfterEOF)
 	bound, lastCall := time.NewTimer(time.Until(deadline)), time.NewTimer(time.Until(deadline.Add(-lastWords)))
 	defer bound.Stop()
 	defer lastCall.Stop()
-	answered, written, stopped, cancelled := t.calls.answered(), (<-chan struct{})(nil), t.stoppedC, ctx.Done()
+	answered, written, stopped := t.calls.answered(), (<-chan struct{})(nil), t.stoppedC
 	for {
 		select {
 		case <-answered:
@@ -102,9 +99,6 @@ func serve(ctx context.Context, s *mcp.Server, t *transport) error {
 			if written = t.out.above(0); written == nil {
 				return t.failure
 			}
-		case <-cancelled:
-			cancelled = nil
-			t.stop()
 		case <-stopped:
 			stopped = nil
 			if sooner := time.Now().Add(drainAfterStop); sooner.Before(deadline) {

@@ -247,40 +247,71 @@ func TestABrokenInputEndsTheSession(t *testing.T) {
 	})
 }
 
-// Nobody reads the output of this host.
 func TestAHostThatDoesNotRead(t *testing.T) {
 	t.Parallel()
-	start := func(t *testing.T) *wireHost {
+	start := func(t *testing.T, lines ...string) *wireHost {
 		t.Helper()
 		stdin, in := io.Pipe()
 		out, stdout := io.Pipe()
 		h := startWireHost(t, stdin, in, nil, stdout)
 		h.out = out
-		h.send(wireInitialize, wireInitialized)
+		h.send(lines...)
 		return h
 	}
-	t.Run("does not hold up what it sends", func(t *testing.T) {
+	const progress = `{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"_meta":{"progressToken":1},"arguments":{},"name":"progress"}}`
+	for name, first := range map[string][]string{
+		"the answer to initialize": {wireInitialize, wireInitialized},
+		"a refusal":                {"garbage", wireInitialize, wireInitialized},
+		"progress":                 {wireInitialize, wireInitialized},
+	} {
+		t.Run("leaves "+name+" unread and is heard", func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				h := start(t, first[0])
+				synctest.Wait()
+				if name == "progress" { // the host reads up to it
+					_, err := h.out.Read(make([]byte, 1000))
+					require.NoError(t, err)
+					synctest.Wait()
+					h.send(wireInitialized, progress)
+					synctest.Wait()
+					assert.Equal(t, 1, h.wire.left, "progress holds up no call")
+				}
+				h.send(first[1:]...)
+				for range 1000 {
+					h.send("garbage", wirePing, wireCall("2", "nothing", "{}"))
+				}
+				h.send(wireCall("3", "wait", "{}"), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
+				synctest.Wait()
+				assert.Len(t, h.wire.starts, h.wire.left, "the cancel came through")
+				require.NoError(t, h.in.Close())
+				begin := time.Now()
+				require.NoError(t, h.wait())
+				assert.Equal(t, 10*time.Second, time.Since(begin))
+				require.NoError(t, h.out.Close())
+			})
+		})
+	}
+	t.Run("but reads late still gets its answer", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			h := start(t)
-			h.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"progressToken":1},"arguments":{},"name":"progress"}}`)
-			for range 1000 {
-				h.send("garbage", wirePing, wireCall("2", "nothing", "{}"))
-			}
-			h.send(wireCall("3", "wait", "{}"), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`)
-			synctest.Wait()
-			assert.Len(t, h.wire.starts, h.wire.left, "the cancel came through, and progress holds up nobody")
+			h := start(t, wireInitialize)
+			synctest.Wait() // the answer is being written
 			require.NoError(t, h.in.Close())
-			begin := time.Now()
+			time.Sleep(9 * time.Second)
+			assert.Empty(t, h.left)
+			answer := make([]byte, 1000)
+			n, err := h.out.Read(answer)
+			require.NoError(t, err)
+			assert.Equal(t, byte('\n'), answer[n-1])
 			require.NoError(t, h.wait())
-			assert.Equal(t, 10*time.Second, time.Since(begin))
 			require.NoError(t, h.out.Close())
 		})
 	})
 	t.Run("does not hold up a stop", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			h := start(t)
+			h := start(t, wireInitialize, wireInitialized)
 			h.send(wireCall("1", "slow", `"1s"`))
 			synctest.Wait()
 			begin := time.Now()
@@ -294,7 +325,7 @@ func TestAHostThatDoesNotRead(t *testing.T) {
 	t.Run("is not read without end", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			h := start(t)
+			h := start(t, wireInitialize, wireInitialized)
 			line := []byte(wireCall("1", "echo", `"`+strings.Repeat("x", 1<<20)+`"`) + "\n")
 			sent := make(chan int)
 			go func() {
@@ -308,7 +339,7 @@ func TestAHostThatDoesNotRead(t *testing.T) {
 			}()
 			synctest.Wait() // all goroutines wait: ours too
 			h.transport.out.mu.Lock()
-			pending := len(h.transport.out.pending)
+			pending := len(h.transport.out.pending) + h.transport.out.writing
 			h.transport.out.mu.Unlock()
 			assert.InDelta(t, outputLimit, pending, 2<<20)
 			h.transport.stop()

@@ -125,6 +125,26 @@ func TestRequestKeys(t *testing.T) {
 	}
 }
 
+func TestWireErrors(t *testing.T) {
+	t.Parallel()
+	coded := &jsonrpc.Error{Code: -32602, Message: "no", Data: []byte(`{"a":1}`)}
+	for name, test := range map[string]struct {
+		err  error
+		want jsonrpc.Error
+	}{
+		"without a code": {errors.New("no"), jsonrpc.Error{Code: -32603, Message: "no"}},
+		"code 0":         {&jsonrpc.Error{Message: "no"}, jsonrpc.Error{Code: -32603, Message: "no"}},
+		"coded":          {coded, *coded},
+		"wrapped":        {fmt.Errorf("list: %w", coded), jsonrpc.Error{Code: -32602, Message: "list: no", Data: coded.Data}},
+		"long":           {errors.New(strings.Repeat("é", 1000)), jsonrpc.Error{Code: -32603, Message: strings.Repeat("é", 500) + "…"}},
+		"params":         {errors.New(`unmarshaling "secret"`), jsonrpc.Error{Code: -32602, Message: "invalid params: m does not take params of this shape"}},
+	} {
+		assert.Equal(t, &test.want, wireError("m", test.err), name)
+	}
+	line := bytes.Join(errorLine([]byte("1"), coded), nil)
+	assert.JSONEq(t, `{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no","data":{"a":1}}}`, string(line))
+}
+
 // failAfter is an output that breaks.
 type failAfter struct {
 	lines int

@@ -80,8 +80,8 @@ func (c *call) verifyAgain(ctx context.Context, id, note string) (jsontext.Value
 }
 
 func (c *call) downloadFailed(err error, kept string) *mcp.CallToolResult {
-	c.outcome = "failed"
-	return failed("The evidence was not downloaded: "+sentence(err), c.mendDownload(err), kept)
+	c.outcome, c.cause = "failed", loopgrid.Cause(err)
+	return failed("The evidence was not downloaded: "+sentence(err), c.mendDownload(err), again(err), kept)
 }
 
 // mendDownload is [call.mendable] for what can go wrong with a file.

@@ -72,18 +72,23 @@ func logCalls(log *slog.Logger) mcp.Middleware {
 			result, err := next(ctx, method, req)
 			id, _ := ctx.Value(wireIDKey{}).(string)
 			outcome, requestID := outcomeOf(result, err), ""
+			var cause []slog.Attr
 			if c := callOf(ctx); c != nil {
 				requestID = c.requestID
+				if c.cause != "" {
+					cause = append(cause, slog.String("cause", c.cause))
+				}
 				if c.outcome != "" {
 					outcome = c.outcome
 				}
 			}
-			log.LogAttrs(ctx, slog.LevelInfo, "tool call",
+			log.LogAttrs(ctx, slog.LevelInfo, "tool call", append([]slog.Attr{
 				slog.String("tool", clipped(request.Params.Name, nameLimit)),
 				slog.Duration("took", time.Since(begin)),
 				slog.String("outcome", outcome),
 				slog.String("request_id", requestID),
-				slog.String("id", clipped(id, nameLimit)))
+				slog.String("id", clipped(id, nameLimit)),
+			}, cause...)...)
 			return result, err
 		}
 	}

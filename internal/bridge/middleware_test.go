@@ -45,6 +45,17 @@ func TestWhatGoesWrongInAToolIsAToolError(t *testing.T) {
 	}
 }
 
+func TestACallThatWasCancelledFromOurSide(t *testing.T) {
+	t.Parallel()
+	call := answerErrors(nil, func(context.Context) string { return "Nothing was recorded." })(
+		func(context.Context, string, mcp.Request) (mcp.Result, error) {
+			return nil, fmt.Errorf("wait for the lock: %w", context.Canceled)
+		})
+	result, err := call(t.Context(), "tools/call", &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Name: "echo"}})
+	require.NoError(t, err)
+	assert.Equal(t, failed("The call was cancelled. Nothing was recorded."), result)
+}
+
 func TestTheLogOfAPanicHasTheStackAndNotTheValue(t *testing.T) {
 	t.Parallel()
 	h := newInitializedWireHost(t)

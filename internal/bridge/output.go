@@ -22,9 +22,10 @@ type lineWriter struct {
 
 	mu             sync.Mutex
 	pending, spare []byte
-	writing        bool
+	writing        int // bytes that are being written
+	flushing       bool
 	broken         bool
-	progress       chan struct{} // closed when a batch is done; nil while nobody waits
+	progress       chan struct{} // closed when nothing is pending; nil while nobody waits
 }
 
 // add appends a line made of parts; flush sends it.
@@ -43,30 +44,27 @@ func (w *lineWriter) add(parts ...[]byte) {
 // flush writes what is pending, unless somebody is writing already: they will write it.
 func (w *lineWriter) flush() {
 	w.mu.Lock()
-	if w.writing {
+	if w.flushing {
 		w.mu.Unlock()
 		return
 	}
-	w.writing = true
+	w.flushing = true
 	var err error
 	for len(w.pending) > 0 {
 		batch := w.pending
-		w.pending, w.spare = w.spare[:0], nil
+		w.pending, w.spare, w.writing = w.spare[:0], nil, len(batch)
 		w.mu.Unlock()
 		_, err = w.out.Write(batch)
 		w.mu.Lock()
+		w.writing = 0
 		if cap(batch) <= spareLimit {
 			w.spare = batch
 		}
 		if err != nil {
 			w.broken, w.pending = true, nil
 		}
-		if w.progress != nil && len(w.pending) > 0 {
-			close(w.progress)
-			w.progress = nil
-		}
 	}
-	w.writing = false
+	w.flushing = false
 	if w.progress != nil {
 		close(w.progress)
 		w.progress = nil
@@ -77,12 +75,12 @@ func (w *lineWriter) flush() {
 	}
 }
 
-// above returns nil if at most limit bytes wait or are being written, else a channel that is closed
-// when it is worth asking again.
+// above returns nil if at most limit bytes are not written, else a channel that is closed when it is worth
+// asking again.
 func (w *lineWriter) above(limit int) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.pending) <= limit && (limit > 0 || !w.writing) {
+	if len(w.pending)+w.writing <= limit {
 		return nil
 	}
 	if w.progress == nil {

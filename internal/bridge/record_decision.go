@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -383,6 +384,8 @@ func (d *decisionCall) next() string {
 		return "captured: no policy was asked, so this record allows nothing by itself. After the action was carried out, call " + d.the("record_action") + "."
 	case d.policyResult == "auto_allowed":
 		return "auto_allowed: the policy allows the action. After it was carried out, call " + d.the("record_action") + "."
+	case d.policyResult == "human_approval_required" && d.policyEvent.PrivacyMode == "proof_only":
+		return "human_approval_required: do not act. LoopGrid takes no review of a decision in privacy mode proof_only: ask a person, or record the decision anew in another mode with a new idempotency_key."
 	case d.policyResult == "human_approval_required":
 		return "human_approval_required: do not act yet. A person has to approve this decision first; " + d.the("get_evidence") + " shows whether one has."
 	case d.policyResult == "blocked":
@@ -399,16 +402,26 @@ func (d *decisionCall) next() string {
 // unfinished is the error of a call that did not record all it was asked for. failure is nil where something else stands in place
 // of a step.
 func (d *decisionCall) unfinished(failure error) *mcp.CallToolResult {
-	d.outcome = "unfinished"
+	d.outcome, d.cause = "unfinished", loopgrid.Cause(failure)
 	text := []string{"The decision is recorded, but not every step of it. decision_id: " + d.created.DecisionID + "."}
 	text = append(text, d.steps.lines(failure)...)
 	if failure != nil {
-		text = append(text, d.mendable(failure), d.repeat(d.key)+" Missing steps are appended.")
+		repeat := d.repeat(d.key)
+		if policyMissing(failure) {
+			repeat = d.repeatWith(d.key, "and a policy_id that exists, and otherwise")
+		}
+		text = append(text, d.mendable(failure), repeat+" Missing steps are appended.")
 	}
 	if d.steps.anyDiffers() {
 		text = append(text, "What is recorded stands: a decision takes one model output and one policy result. For other ones record a new decision with a new idempotency_key.")
 	}
 	return failed(append(text, "Do not act on this decision yet.")...)
+}
+
+// policyMissing says whether LoopGrid knows no active policy of the name that was asked for.
+func policyMissing(err error) bool {
+	var api *loopgrid.APIError
+	return errors.As(err, &api) && api.Status == http.StatusNotFound && strings.Contains(api.Route, "/policies/")
 }
 
 // conflict returns the 409 that an error carries; nil for any other error.

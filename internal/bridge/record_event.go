@@ -3,7 +3,10 @@ package bridge
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -102,21 +105,43 @@ func (c *call) warnMismatch(f fidelity) {
 
 // writeFailed is the error of a write that is not known to be recorded.
 func (c *call) writeFailed(what string, err error, key string) *mcp.CallToolResult {
-	c.outcome = loopgrid.OutcomeOf(err).String()
+	c.outcome, c.cause = loopgrid.OutcomeOf(err).String(), loopgrid.Cause(err)
 	if loopgrid.OutcomeOf(err) == loopgrid.Unknown {
 		return failed("Outcome unknown: "+what+" may or may not be recorded. "+upper(sentence(err)), c.mendable(err), c.repeat(key))
 	}
-	return failed("Not recorded: "+what+". "+upper(sentence(err)), c.mendable(err), c.afterTheFact(err))
+	return failed("Not recorded: "+what+". "+upper(sentence(err)), c.mendable(err), c.afterTheFact(err), c.earlier(err, key))
+}
+
+// earlier is for a key of the caller's that nothing is known of now: an earlier call with it may have recorded the evidence. A refusal
+// of the values themselves, or one of a lifecycle rule, which is looked at after the key, says that none has.
+func (c *call) earlier(err error, key string) string {
+	if key == "" || c.args.text("idempotency_key") != key {
+		return ""
+	}
+	if api, ok := errors.AsType[*loopgrid.APIError](err); ok {
+		switch api.Status {
+		case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+			return ""
+		}
+	}
+	return "This is about this call: should an earlier one with idempotency_key " + strconv.Quote(key) + " have ended as outcome unknown, its evidence may be recorded. Call again with the key to find out."
 }
 
 // repeat says how to find out and to finish at once.
 func (c *call) repeat(key string) string {
-	return fmt.Sprintf("To find out and to finish, call %s again with idempotency_key %q and otherwise the same arguments: what is recorded already is not recorded again.", c.the(c.tool.name), key)
+	return c.repeatWith(key, "and otherwise")
+}
+
+// repeatWith is [call.repeat] where more than the key has to change: besides stands before "the same arguments". The key is quoted as
+// JSON, so that it can be sent just as it stands there.
+func (c *call) repeatWith(key, besides string) string {
+	return fmt.Sprintf("To find out and to finish, call %s again with idempotency_key %s %s the same arguments: what is recorded already is not recorded again.",
+		c.the(c.tool.name), evidence.Text(key), besides)
 }
 
 // afterTheFact is for the case that the evidence of an action is refused because of the state of its decision.
 func (c *call) afterTheFact(err error) string {
-	if api := conflict(err); api != nil && c.tool.name == "record_action" {
+	if api := conflict(err); api != nil && api.Code != "idempotency_conflict" && c.tool.name == "record_action" {
 		return "If the action was already carried out, tell a person; do not repeat it."
 	}
 	return ""
@@ -126,7 +151,7 @@ func (c *call) afterTheFact(err error) string {
 func (c *call) usedForSomethingElse(what, key string, event *loopgrid.Event) *mcp.CallToolResult {
 	c.outcome = "not recorded"
 	return failed(
-		fmt.Sprintf("Not recorded: %s. The idempotency_key %q was used before for something else: %s.", what, key, describe(event)),
+		fmt.Sprintf("Not recorded: %s. The idempotency_key %s was used before for something else: %s.", what, evidence.Text(key), describe(event)),
 		"Use another idempotency_key for this one, or repeat the first call with its own arguments.")
 }
 

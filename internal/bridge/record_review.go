@@ -155,6 +155,7 @@ func (c *call) settleReview(ctx context.Context, id string, r confirmed, lost er
 					"It could not be looked up: "+sentence(err)+" Do not send it again before a person has looked in LoopGrid.")
 			}
 		} else if event := reviewIn(record); event != nil {
+			c.write.Settled()
 			return c.foundReview(what, id, r, event)
 		} else if last {
 			return c.reviewFailed(what, lost)

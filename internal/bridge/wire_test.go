@@ -240,7 +240,7 @@ func newWireServer(t *transport, logger *slog.Logger) *wireServer {
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-t.cancelWaiting():
-			return failed("Not recorded: the bridge is stopping.", ""), nil
+			return failed("Not recorded: the bridge is stopping."), nil
 		}
 	})
 	add("panic", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("secret argument") })
@@ -282,7 +282,7 @@ func newWireServer(t *transport, logger *slog.Logger) *wireServer {
 		}
 		answer, ok := req.Params.InputResponses["confirm"].(*mcp.ElicitResult)
 		if !ok {
-			return failed("no answer", ""), nil
+			return failed("no answer"), nil
 		}
 		return wireResult(fmt.Sprintf("%s %v with %s", answer.Action, answer.Content["action"], req.Params.Arguments)), nil
 	})

@@ -50,6 +50,15 @@ type Settings struct {
 	ToolNames ToolNames
 	// LogLevel is the least severe level that is logged.
 	LogLevel slog.Level
+	// NoColor says that output for people carries no colours: NO_COLOR is set.
+	NoColor bool
+
+	// Set names the variables of [Variables] that are set to something, in that
+	// order, whether or not the value can be used.
+	Set []string
+	// Unread names the other LOOPGRID_* variables that are set to something, in
+	// alphabetical order. Most belong to the service.
+	Unread []string
 
 	// Problems is what keeps calls from being served, in the order of [Variables].
 	Problems []Problem

@@ -473,7 +473,7 @@ func TestLoadFrom_ABrokenSettingIsNeverGuessed(t *testing.T) {
 
 	assert.Len(t, s.Problems, 10)
 	assert.Len(t, s.Warnings, 2)
-	s.Problems, s.Warnings = nil, nil
+	s.Problems, s.Warnings, s.Set = nil, nil, nil
 	assert.Equal(t, config.Settings{
 		MaxEvidenceBytes: 50 << 20, Timeout: 20 * time.Second, ReviewConfirmation: config.AutoConfirmation, ToolNames: config.AutoNames,
 	}, s)

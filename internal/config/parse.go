@@ -71,6 +71,7 @@ func parse(given environment, environ map[string]string) Settings {
 			"Use an https address.")
 	}
 	l.warnOfUnread()
+	l.noteNames()
 
 	return l.settings
 }

@@ -149,6 +149,12 @@ func isSurrogateEscape(raw []byte, at int) bool {
 	return (raw[at+2]|0x20) == 'd' && raw[at+3] >= '8'
 }
 
+// NestsDeeper says whether raw opens more than limit levels of objects and arrays. It reads no further than that.
+func NestsDeeper(raw []byte, limit int) bool {
+	_, deep := tooDeep(raw, limit)
+	return deep
+}
+
 // tooDeep returns where raw opens its level limit+1. It reads no further than that.
 func tooDeep(raw []byte, limit int) (at int, deep bool) {
 	depth := 0

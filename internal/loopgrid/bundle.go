@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"strconv"
 	"time"
@@ -31,7 +32,7 @@ func (c *Client) Evidence(ctx context.Context, decisionID string, payloads bool)
 	ctx, cancel := context.WithCancelCause(ctx)
 	headers := time.AfterFunc(c.o.Timeout, func() { cancel(errStalled) })
 	var res *http.Response
-	err := c.repeat(ctx, r, func() (err error) {
+	err := c.repeat(ctx, r, time.Now().Add(c.o.Timeout), func() (err error) {
 		res, err = c.roundTrip(ctx, r) //nolint:bodyclose // download closes it
 		return err
 	})
@@ -39,6 +40,12 @@ func (c *Client) Evidence(ctx context.Context, decisionID string, payloads bool)
 	if err != nil {
 		cancel(nil)
 		return nil, stalled(ctx, r, cause(err))
+	}
+	// The login page of a proxy. The bytes of anything else are looked at by the caller, who knows better than a header.
+	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media == "text/html" {
+		_ = res.Body.Close()
+		cancel(nil)
+		return nil, &AnswerError{Method: r.method, Route: r.route, Reason: "the answer is " + c.describeType(media) + " where a ZIP was expected"}
 	}
 	if res.ContentLength > c.o.MaxEvidenceBytes {
 		_ = res.Body.Close()

@@ -22,12 +22,18 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
 const (
 	maxJSONAnswer     = 4 << 20  // bytes of a JSON answer; of an error too, since a 422 repeats what was sent
 	maxDecisionAnswer = 32 << 20 // of GET /decisions/{id}, which repeats everything that was sent
 	idleConnection    = 4 * time.Second
+
+	// maxAnswerDepth is how deep an answer may nest. LoopGrid answers none beyond 255 levels, and the JSON readers of hosts give up,
+	// some with the whole message, at about 1,000.
+	maxAnswerDepth = 500
 )
 
 // Options configure a [Client].
@@ -199,7 +205,7 @@ func (c *Client) exchange(ctx context.Context, r *request) (answer, error) {
 	}
 	defer res.Body.Close()
 	if media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type")); err != nil || media != jsonType {
-		return answer{}, &AnswerError{Method: r.method, Route: r.route, Reason: "the answer is " + describeType(media) + " where JSON was expected"}
+		return answer{}, &AnswerError{Method: r.method, Route: r.route, Reason: "the answer is " + c.describeType(media) + " where JSON was expected"}
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, r.limit+1))
 	if err != nil {
@@ -209,6 +215,9 @@ func (c *Client) exchange(ctx context.Context, r *request) (answer, error) {
 		return answer{}, &AnswerError{Method: r.method, Route: r.route, Reason: fmt.Sprintf("the answer is longer than %d bytes", r.limit)}
 	}
 	value := jsontext.Value(body)
+	if evidence.NestsDeeper(body, maxAnswerDepth) {
+		return answer{}, &AnswerError{Method: r.method, Route: r.route, Reason: fmt.Sprintf("the answer nests deeper than %d levels", maxAnswerDepth)}
+	}
 	if !value.IsValid() {
 		return answer{}, &AnswerError{Method: r.method, Route: r.route, Reason: "the answer is not valid JSON"}
 	}
@@ -224,12 +233,15 @@ type answer struct {
 	sandbox bool
 }
 
-func describeType(media string) string {
-	switch media {
-	case "":
+// describeType names a media type, which is in lower case: a service that put the key there would otherwise show it that way.
+func (c *Client) describeType(media string) string {
+	switch {
+	case media == "":
 		return "of no named type"
-	case "text/html":
+	case media == "text/html":
 		return "a web page (text/html)"
+	case c.o.ServiceKey != "" && strings.Contains(media, strings.ToLower(c.o.ServiceKey)):
+		return "of another type"
 	default:
 		return clean(media, 60)
 	}
@@ -239,17 +251,18 @@ func describeType(media string) string {
 func (c *Client) send(ctx context.Context, r *request) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
+	end, _ := ctx.Deadline()
 	var a answer
-	err := c.repeat(ctx, r, func() (err error) {
+	err := c.repeat(ctx, r, end, func() (err error) {
 		a, err = c.exchange(ctx, r)
 		return err
 	})
 	return a, err
 }
 
-// repeat calls try until it succeeds or its failure is one that a repeat does not mend. The error is a [*WriteError], which for
+// repeat calls try until it succeeds, its failure is one that a repeat does not mend, or the next try would begin after end. The error is a [*WriteError], which for
 // a read means no more than its cause.
-func (c *Client) repeat(ctx context.Context, r *request, try func() error) error {
+func (c *Client) repeat(ctx context.Context, r *request, end time.Time, try func() error) error {
 	var history attempts
 	for {
 		if r.posting != nil {
@@ -270,10 +283,7 @@ func (c *Client) repeat(ctx context.Context, r *request, try func() error) error
 			return nil
 		}
 		wait, again := repeatAfter(r.kind, &history)
-		if deadline, ok := ctx.Deadline(); !again || ok && time.Until(deadline) <= wait {
-			return history.wrap(err)
-		}
-		if pause(ctx, wait) != nil {
+		if !again || time.Until(end) <= wait || pause(ctx, wait) != nil {
 			return history.wrap(err)
 		}
 	}

@@ -209,8 +209,11 @@ func (w *Write) AppendEvent(ctx context.Context, decisionID string, e *NewEvent)
 		return Event{}, false, err
 	}
 	event := parseEvent(a.body)
-	if event.EventID == "" {
+	switch {
+	case event.EventID == "":
 		return Event{}, false, unusable(r, "it is not an event")
+	case event.DecisionID != "" && event.DecisionID != decisionID:
+		return Event{}, false, unusable(r, "it is an event of another decision")
 	}
 	return event, a.sandbox, nil
 }

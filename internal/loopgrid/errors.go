@@ -89,6 +89,9 @@ func (e *TransportError) Unwrap() error { return e.Err }
 // Sent says whether the request, or a part of it, may have reached the service.
 func (e *TransportError) Sent() bool { return e.failure.mayHaveLanded() }
 
+// TimedOut says whether the service did not answer in time.
+func (e *TransportError) TimedOut() bool { return e.failure == failTimedOut }
+
 func unreachable(err error) string {
 	var dns *net.DNSError
 	var unknown x509.UnknownAuthorityError
@@ -97,6 +100,8 @@ func unreachable(err error) string {
 	var record tls.RecordHeaderError
 	var op *net.OpError
 	switch {
+	case errors.As(err, &op) && op.Op == "proxyconnect":
+		return "the proxy in between cannot be reached"
 	case errors.As(err, &dns):
 		return "its host name cannot be resolved"
 	case errors.As(err, &unknown):
@@ -109,9 +114,7 @@ func unreachable(err error) string {
 		return "its certificate is not valid"
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return "it does not speak TLS on this port (http instead of https?)"
-	case errors.As(err, &op) && op.Op == "proxyconnect":
-		return "the proxy in between cannot be reached"
-	case errors.As(err, &op) && op.Op == "dial" && op.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &op) && op.Op == "dial" && op.Timeout():
 		return "the connection timed out"
 	default:
 		return "the connection could not be made"
@@ -213,6 +216,22 @@ func failureOf(err error) failure {
 	}
 }
 
+// Cause names in a word or two what ended a request, for a log: it holds nothing of what was sent, and no text of the service. It is
+// empty for an error that is not one of a request.
+func Cause(err error) string {
+	var api *APIError
+	var transport *TransportError
+	var unusable *AnswerError
+	switch {
+	case errors.As(err, &api):
+		return "status " + strconv.Itoa(api.Status)
+	case errors.As(err, &transport), errors.As(err, &unusable):
+		return failureOf(err).String()
+	default:
+		return ""
+	}
+}
+
 // Windows numbers its socket errors differently from the constants that Go invents for it.
 const (
 	wsaConnectionReset   = syscall.Errno(10054)
@@ -248,7 +267,9 @@ func isTimeout(err error) bool {
 func (c *Client) apiError(r *request, res *http.Response) error {
 	e := &APIError{Method: r.method, Route: r.route, Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"))}
 	if res.StatusCode < http.StatusBadRequest {
-		e.Detail = "a redirect, which is never followed"
+		if res.StatusCode >= http.StatusMultipleChoices {
+			e.Detail = "a redirect, which is never followed"
+		}
 		return e
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxJSONAnswer))
@@ -348,13 +369,19 @@ func clean(text string, limit int) string {
 	return strings.Join(strings.Fields(out.String()), " ")
 }
 
+// longestRetryAfter is the longest wait that a Retry-After header is believed to mean.
+const longestRetryAfter = 24 * time.Hour
+
 // retryAfter reads a Retry-After header, which holds seconds or a date.
 func retryAfter(header string) time.Duration {
-	if seconds, err := strconv.Atoi(strings.TrimSpace(header)); err == nil && seconds >= 0 {
-		return time.Duration(min(seconds, 86_400)) * time.Second
+	header = strings.TrimSpace(header)
+	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil {
+		return min(time.Duration(seconds)*time.Second, longestRetryAfter)
+	} else if errors.Is(err, strconv.ErrRange) {
+		return longestRetryAfter
 	}
 	if date, err := http.ParseTime(header); err == nil {
-		return max(0, time.Until(date))
+		return min(max(0, time.Until(date)), longestRetryAfter)
 	}
 	return 0
 }

@@ -167,7 +167,7 @@ func TestUnreachable(t *testing.T) {
 			var lost *loopgrid.TransportError
 			require.ErrorAs(t, err, &lost)
 			assert.False(t, lost.Sent())
-			assert.ErrorIs(t, err, c.err)
+			require.ErrorIs(t, err, c.err)
 			assert.Contains(t, err.Error(), c.text)
 			assert.Contains(t, err.Error(), "LoopGrid is not reachable: ")
 			assert.NotContains(t, err.Error(), "private")
@@ -201,7 +201,7 @@ func TestUnreachableOnTheWire(t *testing.T) {
 		_, err := loopgrid.New(options(t, address)).Health(t.Context())
 		var lost *loopgrid.TransportError
 		require.ErrorAs(t, err, &lost)
-		assert.ErrorContains(t, err, text)
+		require.ErrorContains(t, err, text)
 		assert.False(t, lost.Sent())
 	}
 	// A plain request to a TLS port is answered 400 by the server itself.
@@ -218,7 +218,7 @@ func TestOutcomes(t *testing.T) {
 	cause := errors.New("cause")
 	unknown := &loopgrid.WriteError{Outcome: loopgrid.Unknown, Err: cause}
 	assert.Equal(t, loopgrid.Unknown, loopgrid.OutcomeOf(fmt.Errorf("record: %w", unknown)))
-	assert.ErrorIs(t, unknown, cause)
+	require.ErrorIs(t, unknown, cause)
 	assert.Equal(t, "cause", unknown.Error())
 	assert.Equal(t, loopgrid.NotRecorded, loopgrid.OutcomeOf(cause))
 	assert.Equal(t, loopgrid.NotRecorded, loopgrid.OutcomeOf(context.Canceled))

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// settleAfter is how long a write without an answer may still be running in the service after its last attempt was given
-// up: LoopGrid on SQLite waits 5 s for the database, one second more is for the way there.
+// settleAfter is how long a write without an answer may still be running in the service after its last attempt was
+// given up: LoopGrid on SQLite waits 5 s for the database, one second more is for the way there.
 const settleAfter = 6 * time.Second
 
 var (
@@ -25,14 +25,14 @@ var (
 )
 
 // writeLock lets one writer at a time into the ledger of a workspace, since two writes at once break LoopGrid's chain
-// for good on SQLite, its default. Within this process writers are served in the order of their arrival. The processes
-// of this user on this machine are kept apart by an advisory file lock, in the order they began to wait where the system
-// wakes waiters in order (see [fileLock]), and a process that was killed lets go of it.
+// for good on SQLite, its default. Within this process writers are served in the order of their arrival. The
+// processes of this user on this machine are kept apart by an advisory file lock, in turns where several want it (see
+// [fileLock]); one that is killed lets go of it.
 //
 // A write that got no answer (reset, end of file, time-out, 502, 503, 504) may still be running in the service: the
-// ledger is unsettled until the same POST, repeated with its key, is answered, or the settle time has passed since the last
-// attempt was given up. Nobody gets the lock before that. This process remembers it in memory, the others find it in
-// the lock file.
+// ledger is unsettled until the same POST, repeated with its key, is answered, or the settle time has passed since
+// the last attempt was given up. Nobody gets the lock before that. This process remembers it in memory, the others
+// find it in the lock file, and so does who comes after a process that was killed in the middle of a POST.
 //
 // # What it does not cover
 //
@@ -40,11 +40,13 @@ var (
 //   - Other clients of LoopGrid: they do not know this lock.
 //   - One service under two names (its host name here, its address there): two locks. Only the spellings of
 //     loopback and the default port count as one, see [lockName].
-//   - A lock file that is deleted while its lock is held: the next process makes a new one. Before and after that no harm is done.
-//   - A folder that cannot be trusted or written: then the writers of this process alone are ordered, and warn is called.
+//   - A lock file that is deleted while somebody holds its lock: the next process makes a new one and is not kept
+//     out. At any other time it may be deleted.
+//   - A folder that cannot be trusted or written: then the writers of this process alone are ordered, and warn is
+//     called.
 //   - Loss of power: the file is not synced to the disk, it only has to outlive the process.
 //
-// LoopGrid on PostgreSQL does not break when writes overlap; it is what to use where one of these matters.
+// LoopGrid on PostgreSQL does not break when writes overlap: use it where one of these matters.
 type writeLock struct {
 	settle time.Duration
 	warn   func(msg string)
@@ -83,9 +85,9 @@ func newWriteLock(o lockOptions) *writeLock {
 }
 
 // lockName returns the name under which the ledger of the workspace behind base is locked: the hexadecimal SHA-256 of
-// host and port, base path and workspace. The scheme's default port is filled in and every spelling of loopback is the same host,
-// the unspecified address included, since dialling it ends there too. Two spellings that are one ledger but get
-// two names would not exclude each other; two ledgers under one name only wait for each other.
+// host and port, base path and workspace. The scheme's default port is filled in and every spelling of loopback is
+// the same host, the unspecified address included, since dialling it ends there too. Two spellings that are one
+// ledger but get two names would not exclude each other; two ledgers under one name only wait for each other.
 func lockName(base *url.URL, workspace string) string {
 	host := strings.TrimSuffix(strings.ToLower(base.Hostname()), ".")
 	if addr, err := netip.ParseAddr(host); err == nil {
@@ -111,8 +113,8 @@ func lockName(base *url.URL, workspace string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// enter takes a place in the queue. It never blocks. The ticket must be left, whatever becomes of the call: until then nobody
-// behind it gets the lock.
+// enter takes a place in the queue. It never blocks. The ticket must be left, whatever becomes of the call: until
+// then nobody behind it gets the lock.
 func (l *writeLock) enter() *ticket {
 	t := &ticket{l: l, head: make(chan struct{})}
 	l.mu.Lock()
@@ -168,8 +170,9 @@ func (l *writeLock) warnOnce(what string, err error) {
 	})
 }
 
-// ticket is a place in the queue of a writeLock, from [writeLock.enter] to leave, and the lock itself once lock has returned
-// nil. It belongs to one call: leave may be called at any time from any goroutine, the other methods one at a time.
+// ticket is a place in the queue of a writeLock, from [writeLock.enter] to leave, and the lock itself once lock has
+// returned nil. It belongs to one call: leave may be called at any time from any goroutine, the other methods one at
+// a time.
 type ticket struct {
 	l    *writeLock
 	head chan struct{} // closed when this ticket is the head of the queue
@@ -182,9 +185,9 @@ type ticket struct {
 	inFlight bool // a POST was announced and nothing was said about its end
 }
 
-// lock waits until the ticket is the head of the queue, then for the other processes, then until the ledger is settled. On a ticket that
-// already holds the lock it waits until the ledger is settled: call it before every write that is not a repeat of the
-// unanswered one.
+// lock waits until the ticket is the head of the queue, then for the other processes, then until the ledger is
+// settled. On a ticket that already holds the lock it waits until the ledger is settled: call it before every write
+// that is not a repeat of the unanswered one.
 //
 // The context bounds the whole wait. When it ends first, the error is a *[lockError], the lock is not held, and the
 // ticket keeps its place until it is left.
@@ -258,9 +261,9 @@ func (t *ticket) acquire(ctx context.Context) error {
 
 // learn takes over what another process, or a killed one, left in the lock file.
 //
-// A time in the future (the clock was set back) counts as now, and so does text that is no time: somebody wrote there, and the
-// worst it can mean is a POST in flight. Both are put right in the file, so that the wait begins once and not anew
-// with each process that looks. An empty file is a new one: every writer fills it before its first POST.
+// A time in the future (the clock was set back) counts as now, and so does text that is no time: somebody wrote
+// there, and the worst it can mean is a POST in flight. Both are put right in the file, so that the wait begins once
+// and not anew with each process that looks. An empty file is a new one: every writer fills it before its first POST.
 func (t *ticket) learn() {
 	at, err := t.l.file.read()
 	now := time.Now()
@@ -284,8 +287,8 @@ func (t *ticket) learn() {
 	}
 }
 
-// mark writes the time of an attempt into the lock file, the zero time to clear it. A write that fails is no reason to refuse evidence: what
-// is lost is that others learn of an unanswered write, and the warning says so.
+// mark writes the time of an attempt into the lock file, the zero time to clear it. A write that fails is no reason
+// to refuse evidence: what is lost is that others learn of an unanswered write, and the warning says so.
 func (t *ticket) mark(at time.Time) {
 	if !t.inFile {
 		return
@@ -295,8 +298,8 @@ func (t *ticket) mark(at time.Time) {
 	}
 }
 
-// leave gives up the place in the queue or the lock, and ends a lock that is still waiting. An attempt in flight counts as given
-// up now. Further calls do nothing.
+// leave gives up the place in the queue or the lock, and ends a lock that is still waiting. An attempt in flight
+// counts as given up now. Further calls do nothing.
 func (t *ticket) leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -324,8 +327,8 @@ func (t *ticket) release() {
 	}
 }
 
-// posting announces that a POST which appends to the ledger is sent now. Each one announced ends with gaveUp, answered
-// or ended. The error says that the ticket does not hold the lock: then nothing may be sent.
+// posting announces that a POST which appends to the ledger is sent now. Each one announced ends with gaveUp,
+// answered or ended. The error says that the ticket does not hold the lock: then nothing may be sent.
 func (t *ticket) posting() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -337,8 +340,8 @@ func (t *ticket) posting() error {
 	return nil
 }
 
-// gaveUp says that the attempt in flight got no answer, or one that does not tell whether it is over (502, 503, 504): the
-// ledger is unsettled from now on.
+// gaveUp says that the attempt in flight got no answer, or one that does not tell whether it is over (502, 503, 504):
+// the ledger is unsettled from now on.
 func (t *ticket) gaveUp() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -366,8 +369,8 @@ func (t *ticket) answered() {
 	t.mark(time.Time{})
 }
 
-// ended says that the attempt in flight is over but tells nothing about earlier ones: it was refused before it reached the service, or
-// answered 4xx or 500. The ledger is as settled as before it was sent.
+// ended says that the attempt in flight is over but tells nothing about earlier ones: it was refused before it
+// reached the service, or answered 4xx or 500. The ledger is as settled as before it was sent.
 func (t *ticket) ended() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -378,8 +381,8 @@ func (t *ticket) ended() {
 	t.mark(t.l.lastGivenUp())
 }
 
-// unsettledFor returns how long the ledger stays unsettled as far as this process knows, 0 if it is settled. The ticket
-// need not hold the lock.
+// unsettledFor returns how long the ledger stays unsettled as far as this process knows, 0 if it is settled. The
+// ticket need not hold the lock.
 func (t *ticket) unsettledFor() time.Duration {
 	return t.l.unsettledFor()
 }
@@ -441,7 +444,8 @@ func (e *lockError) Error() string {
 // Unwrap returns the cause of the context's end.
 func (e *lockError) Unwrap() error { return e.cause }
 
-// callAgainIn returns in how many seconds the ledger will be settled, rounded up; 0 if it is not known to be unsettled.
+// callAgainIn returns in how many seconds the ledger will be settled, rounded up; 0 if it is not known to be
+// unsettled.
 func (e *lockError) callAgainIn() int {
 	return int(math.Ceil(e.unsettled.Seconds()))
 }

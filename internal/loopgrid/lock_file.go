@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// lockTime is the layout of the lock file: one time in UTC, of the same width always, or blanks. In plain text, for the
-// person who wonders what the file is.
+// lockTime is the layout of the lock file: one time in UTC, of the same width always, or blanks. In plain text, for
+// the person who wonders what the file is.
 const lockTime = "2006-01-02T15:04:05.000000000Z\n"
 
 // noLockTime is what stands in the lock file when no POST is in flight: blanks of the same width.
@@ -24,15 +24,15 @@ var errNoTime = errors.New("not a time")
 // turnstiles is how many turnstiles stand before the lock, see [fileLock].
 const turnstiles = 3
 
-// fileLock is the lock between processes: an advisory lock that the system drops when its holder dies, on a file that also
-// holds the time of the POST in flight.
+// fileLock is the lock between processes: an advisory lock that the system drops when its holder dies, on a file that
+// also holds the time of the POST in flight.
 //
-// The system gives such a lock to whoever asks first after it was dropped. So a process with many calls in its queue would
-// take it again and again before one that waits for it is awake. Therefore turnstiles stand before it, one behind the other, which
-// are locked files as well: one passes by locking the next before unlocking the last, so at each but the first
-// only one process waits, and nobody can overtake it. Whoever has just dropped the lock begins at the first again. One process more
-// than there are turnstiles takes turns exactly; of still more, those before the first turnstile come in about the order in
-// which the system wakes them.
+// The system gives such a lock to whoever asks first after it was dropped. So a process with many calls in its queue
+// would take it again and again before one that waits for it is awake. Therefore turnstiles stand before it, one
+// behind the other, which are locked files as well: one passes by locking the next before unlocking the last, so at
+// each but the first only one process waits, and nobody can overtake it. Whoever has just dropped the lock begins at
+// the first again. One process more than there are turnstiles takes turns exactly; of still more, those before the
+// first turnstile come in about the order in which the system wakes them.
 //
 // The descriptors stay open between calls: opening costs more than locking.
 type fileLock struct {
@@ -48,9 +48,10 @@ type fileLock struct {
 	buf               []byte
 }
 
-// fileWait is a blocking wait for the lock, which nothing can interrupt. It has a goroutine and a thread of its own. When
-// the call that began it gives up, the next call takes the wait over, and if there is none by the time the lock comes,
-// the lock is dropped at once: so a process has one such thread, however many calls give up behind a holder that hangs.
+// fileWait is a blocking wait for the lock, which nothing can interrupt. It has a goroutine and a thread of its own.
+// When the call that began it gives up, the next call takes the wait over, and if there is none by the time the lock
+// comes, the lock is dropped at once: so a process has one such thread, however many calls give up behind a holder
+// that hangs.
 type fileWait struct {
 	wanted bool // guarded by fileLock.mu
 	done   chan struct{}
@@ -150,8 +151,8 @@ func (f *fileLock) take(block bool) (ok bool, err error) {
 // ledger is the file of the lock itself. Call it while the files are open.
 func (f *fileLock) ledger() *lockedFile { return f.files[turnstiles] }
 
-// current reports whether the paths still lead to the open files. Only a lock on the file that others will open excludes them, so that one is
-// checked each time; the turnstiles are about order alone, and once a second is enough.
+// current reports whether the paths still lead to the open files. Only a lock on the file that others will open
+// excludes them, so that one is checked each time; the turnstiles are about order alone, and once a second is enough.
 func (f *fileLock) current() bool {
 	if now := time.Now(); now.Sub(f.turnstilesChecked) >= time.Second {
 		for _, file := range f.files[:turnstiles] {
@@ -203,8 +204,8 @@ func (f *fileLock) release() {
 	}
 }
 
-// read returns the time in the file, the zero time if there is none, and errNoTime if there is something else. Call it
-// with the lock held.
+// read returns the time in the file, the zero time if there is none, and errNoTime if there is something else. Call
+// it with the lock held.
 func (f *fileLock) read() (time.Time, error) {
 	f.buf = append(f.buf[:0], lockTime...)
 	n, err := f.ledger().ReadAt(f.buf, 0)
@@ -221,8 +222,8 @@ func (f *fileLock) read() (time.Time, error) {
 	return at, nil
 }
 
-// write writes the time into the file, blanks for the zero time, in one call and in place. It is not synced: it has to outlive this
-// process, not the machine. Call it with the lock held.
+// write writes the time into the file, blanks for the zero time, in one call and in place. It is not synced: it has
+// to outlive this process, not the machine. Call it with the lock held.
 func (f *fileLock) write(at time.Time) error {
 	f.buf = append(f.buf[:0], noLockTime...)
 	if !at.IsZero() {
@@ -234,9 +235,9 @@ func (f *fileLock) write(at time.Time) error {
 	return nil
 }
 
-// openLockDir opens the folder of the lock files, and makes it if it is not there. Everything in it is opened through the handle
-// returned: what was checked is what is used. The folder must be a folder and no link, and on Unix ours and open to
-// nobody else, or somebody else could lead us to files of theirs, or hold the lock.
+// openLockDir opens the folder of the lock files, and makes it if it is not there. Everything in it is opened through
+// the handle returned: what was checked is what is used. The folder must be a folder and no link, and on Unix ours
+// and open to nobody else, or somebody else could lead us to files of theirs, or hold the lock.
 func openLockDir(dir string) (*os.Root, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("make the lock folder: %w", err)

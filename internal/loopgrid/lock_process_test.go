@@ -18,10 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWriteLockProcess is no test but the other process of the tests below: they start the test binary with arguments. It
-// does what they tell it over a connection, a word a line.
+// TestWriteLockProcess is no test but the other process of the tests below: they start the test binary with
+// arguments. It does what they tell it over a connection, a word a line.
 //
-//	go N    enter N calls at once; each says "in" when it has the lock and "out" before it leaves, and waits for a line after both
+//	go N    enter N calls at once; with the lock each says "in", waits for a line, says "out", waits, and leaves
 //	post    take the lock, announce a POST, say "posted", and never come back
 func TestWriteLockProcess(t *testing.T) {
 	t.Parallel()

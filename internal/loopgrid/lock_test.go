@@ -29,7 +29,8 @@ func lockFolder(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "locks")
 }
 
-// fileWriteLock returns a lock on the ledger named "ledger", which is what another process would have: a descriptor of its own.
+// fileWriteLock returns a lock on the ledger named "ledger", which is what another process would have: a descriptor
+// of its own.
 func fileWriteLock(t *testing.T, dir string) *writeLock {
 	t.Helper()
 	l := newWriteLock(lockOptions{dir: dir, name: "ledger", warn: func(msg string) { t.Errorf("warning: %s", msg) }})
@@ -37,8 +38,8 @@ func fileWriteLock(t *testing.T, dir string) *writeLock {
 	return l
 }
 
-// closeAtEnd closes the files of l when the test ends: Windows does not delete open files, and an abandoned wait would
-// make the folder anew while it is deleted.
+// closeAtEnd closes the files of l when the test ends: Windows does not delete open files, and an abandoned wait
+// would make the folder anew while it is deleted.
 func closeAtEnd(t *testing.T, l *writeLock) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -220,7 +221,8 @@ func TestWriteLockServesInTheOrderOfArrival(t *testing.T) {
 
 func TestTicketLeave(t *testing.T) {
 	t.Parallel()
-	// Each case brings the first of two tickets into a state and leaves. The second must get the lock, and not before that.
+	// Each case brings the first of two tickets into a state and leaves. The second must get the lock, and not before
+	// that.
 	for name, leave := range map[string]func(t *testing.T, first *ticket){
 		"never locked": func(_ *testing.T, first *ticket) { first.leave() },
 		"held": func(t *testing.T, first *ticket) {
@@ -447,8 +449,8 @@ func TestWriteLockKeepsWorkspacesApart(t *testing.T) {
 	locked(t, second).leave()
 }
 
-// TestWriteLockUnsettled has a first call do something and measures how long the second has to wait after it. With and
-// without a file, and where the second call is made by another process.
+// TestWriteLockUnsettled has a first call do something and measures how long the second has to wait after it. With
+// and without a file, and where the second call is made by another process.
 func TestWriteLockUnsettled(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -782,7 +784,8 @@ func TestLockFileThatCannotBeRead(t *testing.T) {
 	ticket.leave()
 }
 
-// TestWriteLockUnderStress lets calls of several "processes" come, wait, lose patience and leave, and looks for two at once.
+// TestWriteLockUnderStress lets calls of several "processes" come, wait, lose patience and leave, and looks for two
+// at once.
 func TestWriteLockUnderStress(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64() //nolint:gosec // No secret.

@@ -9,12 +9,12 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockOffsetHigh is the high half of the offset of the byte that is locked. Locks are mandatory on Windows: this byte is far beyond the
-// time at the start of the file, so that a person can read that while the lock is held.
+// lockOffsetHigh is the high half of the offset of the byte that is locked. Locks are mandatory on Windows: this byte
+// is far beyond the time at the start of the file, so that a person can read that while the lock is held.
 const lockOffsetHigh = 1 << 30
 
-// lockDir returns the folder of the lock files: one place for all processes of this user, in the local application data
-// folder. The system is asked for it and not the environment, of which hosts pass on almost nothing.
+// lockDir returns the folder of the lock files: one place for all processes of this user, in the local application
+// data folder. The system is asked for it and not the environment, of which hosts pass on almost nothing.
 func lockDir() (string, error) {
 	local, err := windows.KnownFolderPath(windows.FOLDERID_LocalAppData, windows.KF_FLAG_DEFAULT)
 	if err != nil {

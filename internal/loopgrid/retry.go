@@ -16,21 +16,24 @@ const (
 
 // attempts is what has happened to a request so far.
 type attempts struct {
-	first   time.Time // when the first try began
 	tries   int
-	servers int     // of these, how many ended in a 5xx of the service itself
-	last    failure // how the last try ended
-	worst   failure // the failure that decides what is known of the write; see add
+	refused time.Time // when the first of the refusals in a row began; zero: the last try was none
+	servers int       // of these, how many ended in a 5xx of the service itself
+	last    failure   // how the last try ended
+	worst   failure   // the failure that decides what is known of the write; see add
 	wait    time.Duration
 }
 
 // add notes how a try ended. A success settles everything. A later refusal does not undo an earlier loss: the lost try may have
 // been recorded, and the service may still be at work on it.
 func (a *attempts) add(began time.Time, f failure, err error) {
-	if a.tries == 0 {
-		a.first = began
-	}
 	a.tries++
+	switch {
+	case f != failRefused:
+		a.refused = time.Time{}
+	case a.refused.IsZero():
+		a.refused = began
+	}
 	if f == failServer {
 		a.servers++
 	}
@@ -68,7 +71,7 @@ func repeatAfter(k kind, a *attempts) (time.Duration, bool) {
 	backOff = backOff/2 + rand.N(backOff) //nolint:gosec // spreads repeats in time, keeps no secret
 	switch a.last {
 	case failRefused:
-		return backOff, time.Since(a.first)+backOff <= refusedFor
+		return backOff, time.Since(a.refused)+backOff <= refusedFor
 	case failLost, failGateway:
 		if k == keyed {
 			backOff = max(backOff, afterUnanswered)

@@ -46,6 +46,10 @@ func (w *Write) Sent() bool { return w.sent }
 // UnsettledFor returns for how long other writes wait now because a request of this call went unanswered; 0 if they need not.
 func (w *Write) UnsettledFor() time.Duration { return w.ticket.unsettledFor() }
 
+// Settled says that an unanswered request of this call is known to be over, because its evidence was read back: other writes need not
+// wait for it.
+func (w *Write) Settled() { w.ticket.answered() }
+
 // ErrNoTimeLeft is the cause of a [*WriteError] for a request that was not begun because the call's time was nearly over.
 var ErrNoTimeLeft = errors.New("not sent: the time for this call was nearly over")
 
