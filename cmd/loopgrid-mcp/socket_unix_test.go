@@ -24,7 +24,8 @@ func TestOneSocketForBoth(t *testing.T) {
 	host, child := os.NewFile(uintptr(ends[0]), "host"), os.NewFile(uintptr(ends[1]), "child")
 	cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test binary
 	cmd.Env = append(os.Environ(), asProgram+"=1", "LOOPGRID_BASE_URL=http://127.0.0.1:1")
-	cmd.Stdin, cmd.Stdout = child, child
+	var stderr strings.Builder
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = child, child, &stderr
 	require.NoError(t, cmd.Start())
 	require.NoError(t, child.Close())
 	// More than a socket takes at once, so that writing has to wait for the reader.
@@ -44,7 +45,7 @@ func TestOneSocketForBoth(t *testing.T) {
 			answered++
 		}
 	}
-	require.NoError(t, cmd.Wait())
+	require.NoError(t, cmd.Wait(), "%s", &stderr)
 	assert.Equal(t, calls, answered)
 	require.NoError(t, host.Close())
 }

@@ -57,12 +57,12 @@ func (c *call) review(ctx context.Context) *mcp.CallToolResult {
 	}
 	p := proposal{decisionID: id, action: c.args.text("action"), reason: c.args.text("reason")}
 	params := c.req.Params
-	switch confirmation := c.settings.ReviewConfirmation; {
+	switch setting := c.settings.ReviewConfirmation; {
 	case params.RequestState != "" || len(params.InputResponses) > 0:
 		return c.takeAnswer(ctx, p)
-	case confirmation != config.HostConfirmation && canAsk(c.req):
+	case setting != config.HostConfirmation && canAsk(c.req):
 		return c.ask(ctx, p)
-	case confirmation == config.RequiredConfirmation:
+	case setting == config.RequiredConfirmation:
 		c.outcome = "cannot ask"
 		return failed("Not recorded: "+theReview(id)+". A person has to confirm it in a form, as the operator decided (LOOPGRID_MCP_REVIEW_CONFIRMATION=required), "+
 			"and this host cannot show one: it does not support form elicitation.", inLoopGrid)

@@ -846,10 +846,12 @@ func TestTheEndOfTheInputEndsAQuestion(t *testing.T) {
 				s.sandbox = sandbox.New(sandbox.Options{Faults: sandbox.Faults{WriteTime: 2 * time.Second}})
 				h := openReview(t, s, legacy, forms)
 				q := h.asks(proposing(h.waiting(), "approve", ""))
-				go func() {
-					_, _ = io.WriteString(h.in, `{"jsonrpc":"2.0","id":`+string(q.id)+`,"result":`+accept+"}\n")
+				other := h.callLine("200", "loopgrid.record_decision", `{"decision_type":"t","proposed_action":{}}`, "")
+				go func() { // the review has to wait for the turn of the other write
+					_, _ = io.WriteString(h.in, other+"\n"+`{"jsonrpc":"2.0","id":`+string(q.id)+`,"result":`+accept+"}\n")
 					_ = h.in.Close()
 				}()
+				assert.Contains(t, h.receive(), `"id":200,"result"`)
 				r, _ := h.read(h.receive(), q.call, "")
 				assert.False(t, r.IsError, r.text())
 				assert.Len(t, reviews(s), 1)
@@ -1006,7 +1008,7 @@ func TestTheForm(t *testing.T) {
 	const filler = "\u3164\u2800\u115f"
 	for _, tt := range []struct{ name, decisionType, action, reason string }{ //nolint:paralleltest // one session
 		{"form-plain", "customer_refund", `{"tool":"stripe.refunds.create","amount":720.0,"currency":"USD","charge":9007199254740993,"urgent":true,"note":null}`, "The customer was charged twice."},
-		{"form-readme", "customer_refund", `{"tool":"stripe.refunds.create","amount":720.0,"currency":"USD"}`, "The customer was charged twice."},
+		{"form-documented", "customer_refund", `{"tool":"stripe.refunds.create","amount":720.0,"currency":"USD"}`, "The customer was charged twice."},
 		{"form-nested", "customer_refund", `{"amount":720,"items":[{"sku":"a-1","price":1e-5},[]],"to":{"name":"Zoë","iban":"DE00"},"empty":{},"text":""}`, ""},
 		{"form-long", "customer_refund", `{"amount":720,"note":"` + strings.Repeat("very ", 100) + `","` + strings.Repeat("n", 100) + `":1,"digits":` + strings.Repeat("7", 200) + `}`, strings.Repeat("please ", 100)},
 		{
@@ -1025,10 +1027,10 @@ func TestTheForm(t *testing.T) {
 			require.False(t, r.IsError, r.text())
 			q := h.asks(proposing(r.str(t, "decision_id"), "approve", tt.reason))
 			golden(t, "review/"+tt.name+".txt", []byte(normal(q.message)+"\n"))
-			if tt.name == "form-readme" {
-				readme, err := os.ReadFile("../../docs/review.md")
+			if tt.name == "form-documented" {
+				document, err := os.ReadFile("../../docs/review.md")
 				require.NoError(t, err)
-				assert.Contains(t, normal(string(readme)), "```text\n"+normal(q.message)+"\n```")
+				assert.Contains(t, normal(string(document)), "```text\n"+normal(q.message)+"\n```")
 			}
 		})
 	}

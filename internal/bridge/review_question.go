@@ -40,21 +40,18 @@ func (c *call) ask(ctx context.Context, p proposal) *mcp.CallToolResult {
 	c.progress.step("reading the decision")
 	record, err := c.client.GetDecision(ctx, p.decisionID)
 	if err != nil {
-		c.outcome = "not asked"
-		return failed("Nobody was asked about decision "+p.decisionID+", and nothing was recorded: it could not be read. "+upper(sentence(err)), c.mendable(err))
+		return c.notAsked("it could not be read. "+upper(sentence(err)), c.mendable(err))
 	}
-	if refusal := c.reviewable(p.decisionID, record); refusal != nil {
-		return refusal
+	if record.State != "awaiting_human_review" {
+		return c.notWaiting(record)
 	}
 	text, refusal := reviewForm(record, p, c.settings.ReviewerID)
 	if refusal != "" {
-		c.outcome = "not asked"
-		return failed("Nobody was asked about decision "+p.decisionID+", and nothing was recorded: "+refusal+".", inLoopGrid)
+		return c.notAsked(refusal+".", inLoopGrid)
 	}
 	// Whatever else goes wrong here need not go wrong when the answer is there.
 	if access, _ := c.client.ProbeReview(ctx); access == loopgrid.AccessDenied || access == loopgrid.AccessElsewhere {
-		c.outcome = "not asked"
-		return failed("Nobody was asked about decision "+p.decisionID+", and nothing was recorded: LoopGrid does not take reviews with this service key.",
+		return c.notAsked("LoopGrid does not take reviews with this service key.",
 			join("The operator has to set LOOPGRID_SERVICE_KEY to a key of this workspace with the scope review.", c.settings.KeyNote()), inLoopGrid)
 	}
 	if isAskedBySDK(c.req) {
@@ -68,22 +65,23 @@ func (c *call) ask(ctx context.Context, p proposal) *mcp.CallToolResult {
 	}
 }
 
-// reviewable returns the error for a decision that LoopGrid takes no review of; nil where it waits for one.
-func (c *call) reviewable(id string, record *loopgrid.DecisionRecord) *mcp.CallToolResult {
-	if record.State == "awaiting_human_review" {
-		return nil
-	}
+// notAsked is the error where LoopGrid would take no review, or the person could not be shown what it is about.
+func (c *call) notAsked(why string, more ...string) *mcp.CallToolResult {
 	c.outcome = "not asked"
-	before := "Nobody was asked about decision " + id + ", and nothing was recorded: "
+	return failed(append([]string{"Nobody was asked about decision " + c.args.text("decision_id") + ", and nothing was recorded: " + why}, more...)...)
+}
+
+// notWaiting says why LoopGrid takes no review of a decision.
+func (c *call) notWaiting(record *loopgrid.DecisionRecord) *mcp.CallToolResult {
 	for _, eventType := range [...]string{"human_approved", "human_rejected", "human_adjudicated"} {
 		if event := firstOf(record, eventType); event != nil {
-			return failed(before+"it is reviewed already ("+describe(event)+").", c.mendConflict("review_already_recorded"))
+			return c.notAsked("it is reviewed already ("+describe(event)+").", c.mendConflict("review_already_recorded"))
 		}
 	}
 	if firstOf(record, "policy_evaluated") == nil {
-		return failed(before + "no policy result is recorded that would ask for a review.")
+		return c.notAsked("no policy result is recorded that would ask for a review.")
 	}
-	return failed(before + "it does not wait for a review; its state is " + plainly(record.State, maxFormLine) + ".")
+	return c.notAsked("it does not wait for a review; its state is " + plainly(record.State, maxFormLine) + ".")
 }
 
 // takeAnswer takes the answer of the client. Whatever is wrong with it, nothing is recorded, and unless the person has answered, the
@@ -94,29 +92,29 @@ func (c *call) takeAnswer(ctx context.Context, p proposal) *mcp.CallToolResult {
 	c.outcome = "no answer"
 	id, err := c.questions.open(c.req.Params.RequestState, p)
 	if err != nil {
-		return failed("Not recorded: "+what+". "+upper(err.Error())+".", askAgain)
+		return notTaken(what, upper(err.Error()))
 	}
 	if earlier := c.questions.earlier(id); earlier != nil {
 		return c.answeredBefore(ctx, p.decisionID, earlier)
 	}
 	answer, ok := c.req.Params.InputResponses[confirmReview].(*mcp.ElicitResult)
 	if !ok {
-		return failed("Not recorded: "+what+". The call carries no answer to its question.", askAgain)
+		return notTaken(what, "The call carries no answer to its question")
 	}
 	var review *loopgrid.Review
 	switch answer.Action {
 	case "accept":
 		if review, err = c.decided(answer.Content); err != nil {
-			return failed("Not recorded: "+what+". The answer does not fit the form: "+err.Error()+".", askAgain)
+			return notTaken(what, "The answer does not fit the form: "+err.Error())
 		}
 	case "decline", "cancel":
 	default:
-		return failed("Not recorded: "+what+". The answer is neither accept, decline nor cancel.", askAgain)
+		return notTaken(what, "The answer is neither accept, decline nor cancel")
 	}
 	taken, first, err := c.questions.answer(id)
 	switch {
 	case err != nil:
-		return failed("Not recorded: "+what+". "+upper(err.Error())+".", askAgain)
+		return notTaken(what, upper(err.Error()))
 	case !first:
 		return c.answeredBefore(ctx, p.decisionID, taken)
 	}
@@ -136,7 +134,11 @@ func (c *call) takeAnswer(ctx context.Context, p proposal) *mcp.CallToolResult {
 	return c.record(ctx, p.decisionID, r)
 }
 
-// askAgain is the way that is left after an answer that does not count.
+// notTaken is the error for an answer that does not count.
+func notTaken(what, why string) *mcp.CallToolResult {
+	return failed("Not recorded: "+what+". "+why+".", askAgain)
+}
+
 const askAgain = "Call again to have the person asked anew. " + inLoopGrid
 
 // decided reads what a person chose and wrote. Hosts let a person write what the form does not offer.
