@@ -110,7 +110,9 @@ func TestNextIsNoDeadEndInProofOnly(t *testing.T) {
 func TestAKeyOfAnotherDecisionIsNoRefusalOfTheAction(t *testing.T) {
 	t.Parallel()
 	x, _ := open(t)
-	decide := func() string { return x.ok("loopgrid.record_decision", `{"decision_type":"t","proposed_action":{}}`).str(t, "decision_id") }
+	decide := func() string {
+		return x.ok("loopgrid.record_decision", `{"decision_type":"t","proposed_action":{}}`).str(t, "decision_id")
+	}
 	x.ok("loopgrid.record_action", `{"decision_id":"`+decide()+`","tool":"t","idempotency_key":"a"}`)
 	text := x.fails("loopgrid.record_action", `{"decision_id":"`+decide()+`","tool":"t","idempotency_key":"a"}`)
 	assert.True(t, strings.HasSuffix(text, "The idempotency_key is in use for another decision of this workspace: use a new key."), text)
