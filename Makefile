@@ -9,8 +9,11 @@ RELEASE_TOOLCHAIN ?= go1.26.10
 GOVULNCHECK       := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 VULNDB            := golang.org/x/vulndb
 
+GORELEASER ?= goreleaser
+VERSION    := $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' internal/cli/version.go)
+
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check vet race lint licenses release-check fuzz bench generate vuln clean
+.PHONY: help build demo test check vet race lint licenses release-check fuzz bench host-test generate vuln dist dist-test clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
@@ -62,6 +65,9 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s).
 bench: ## Measure the bridge side by side with its references.
 	$(GO) run ./scripts/bench
 
+host-test: ## Try the program in real AI hosts; fetches them with npm, about a gigabyte, once.
+	$(GO) run ./scripts/host-test
+
 generate: ## Write the generated files anew.
 	$(GO) generate ./...
 
@@ -69,6 +75,21 @@ vuln: ## Look for known vulnerabilities with a local copy of the Go database.
 	$(GO) mod download $(VULNDB)@latest
 	$(GO) run $(VULNDB)/cmd/indexdb@latest -vulns "$$($(GO) list -m -f '{{.Dir}}' $(VULNDB)@latest)/data/osv" -out bin/vulndb
 	GOTOOLCHAIN=$(RELEASE_TOOLCHAIN) $(GO) run $(GOVULNCHECK) -db "file://$(CURDIR)/bin/vulndb" ./...
+
+# GoReleaser adds the SBOM, where Syft is at hand, and the Homebrew cask; without it, Go alone makes the archives and all packages.
+dist: ## Build every artefact of a release into dist/, offline.
+	rm -rf dist
+	@mkdir -p bin
+	$(GO) run ./scripts/licenses -notices bin/THIRD-PARTY-NOTICES.txt
+	@if command -v $(GORELEASER) >/dev/null; then \
+		VERSION=$(VERSION) $(GORELEASER) release --snapshot --skip=publish,announce$$(command -v syft >/dev/null || echo ,sbom) && \
+		echo "$(GO) run ./scripts/package" && $(GO) run ./scripts/package; \
+	else \
+		echo "$(GO) run ./scripts/package -build"; $(GO) run ./scripts/package -build; \
+	fi
+
+dist-test: ## Install each artefact of dist/ for this platform from disk, and use it.
+	$(GO) run ./scripts/dist-test
 
 clean: ## Remove what was built.
 	rm -rf bin dist

@@ -3,10 +3,13 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/cli"
 )
@@ -15,6 +18,8 @@ func main() {
 	stdout := os.Stdout
 	// Whatever prints by mistake must not end up between the messages of the protocol.
 	os.Stdout = os.Stderr
+	// net/http complains there of servers that speak out of turn, past the log that never waits for its reader.
+	log.SetOutput(io.Discard)
 	// The heap is a few megabytes: collecting it at each doubling costs more than the memory is worth.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
@@ -30,13 +35,19 @@ func main() {
 	go func() {
 		<-signals
 		close(stop)
-		<-signals
-		os.Exit(130)
+		// A launcher that passes a signal on makes two of one that its whole group got: those count once.
+		for first := time.Now(); ; {
+			if <-signals; time.Since(first) > 250*time.Millisecond {
+				os.Exit(130)
+			}
+		}
 	}()
 
+	executable, _ := os.Executable() // "" says that it is not known
 	info, err := os.Stdin.Stat()
 	os.Exit(cli.Run(context.Background(), cli.Process{
 		Args: os.Args, Stdin: os.Stdin, Stdout: stdout, Stderr: os.Stderr,
-		Terminal: err == nil && info.Mode()&os.ModeCharDevice != 0, Stop: stop,
+		Terminal: err == nil && info.Mode()&os.ModeCharDevice != 0, StdoutTerminal: showsColors(stdout),
+		Executable: executable, Stop: stop,
 	}))
 }

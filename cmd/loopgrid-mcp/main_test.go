@@ -44,9 +44,15 @@ type process struct {
 
 func start(t *testing.T, url string, args ...string) *process {
 	t.Helper()
+	return startWith(t, []string{"LOOPGRID_BASE_URL=" + url}, args...)
+}
+
+// startWith starts the program with these environment variables besides those of this process.
+func startWith(t *testing.T, environ []string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, stderr: &strings.Builder{}}
 	p.Cmd = exec.CommandContext(t.Context(), os.Args[0], args...) //nolint:gosec // this test binary
-	p.Env = append(os.Environ(), asProgram+"=1", "LOOPGRID_BASE_URL="+url, "LOOPGRID_EVIDENCE_DIR="+t.TempDir())
+	p.Env = append(append(os.Environ(), asProgram+"=1", "LOOPGRID_EVIDENCE_DIR="+t.TempDir()), environ...)
 	p.Stderr = p.stderr
 	var err error
 	p.in, err = p.StdinPipe()

@@ -70,6 +70,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("make a folder for the evidence: %w", err)
 	}
+	defer func() { _ = os.Remove(evidenceDir) }() // which only works while nothing is in it
 	var log bytes.Buffer
 	server := exec.CommandContext(ctx, program)
 	server.Env = launch.Environment("LOOPGRID_BASE_URL="+sandbox.URL, "LOOPGRID_EVIDENCE_DIR="+evidenceDir)
@@ -88,7 +89,6 @@ func run(ctx context.Context, out io.Writer) error {
 	ended := w.session.Close() // The program ends when its input does; Close waits for that.
 	switch {
 	case walked != nil:
-		_ = os.Remove(evidenceDir) // Only works while nothing is in it.
 		return withLog(walked, &log)
 	case ended != nil:
 		return withLog(fmt.Errorf("end loopgrid-mcp: %w", ended), &log)

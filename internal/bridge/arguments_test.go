@@ -157,9 +157,9 @@ func TestEveryDigitArrives(t *testing.T) {
 	assert.Equal(t, "true", r.member(t, "commitment_verified"))
 
 	id := r.str(t, "decision_id")
-	for tool, rest := range map[string]string{"record_action": `,"tool":"t"`, "record_outcome": `,"status":"s","verified_against":"v"`} {
+	for _, tt := range [][2]string{{"record_action", `,"tool":"t"`}, {"record_outcome", `,"status":"s","verified_against":"v"`}} {
 		n := s.count()
-		r := x.ok("loopgrid."+tool, `{"decision_id":"`+id+`"`+rest+`,"details":`+numbers+`}`)
+		r := x.ok("loopgrid."+tt[0], `{"decision_id":"`+id+`"`+tt[1]+`,"details":`+numbers+`}`)
 		assert.Contains(t, members(t, s.sentSince(n)[0].body)["payload"], strings.TrimSuffix(numbers, "}"))
 		assert.Contains(t, r.member(t, "event", "payload"), `"big":9007199254740993,"e":100.0,"f":720.0,"huge":123456789012345678901234567890,"neg":-0.0`)
 		assert.Equal(t, "true", r.member(t, "commitment_verified"))

@@ -29,11 +29,12 @@ type Options struct {
 
 // Bridge serves the tools. One serves one session.
 type Bridge struct {
-	settings config.Settings
-	client   *loopgrid.Client
-	log      *slog.Logger
-	tools    []*tool
-	server   *mcp.Server
+	settings  config.Settings
+	client    *loopgrid.Client
+	log       *slog.Logger
+	tools     []*tool
+	questions *questions
+	server    *mcp.Server
 
 	mu      sync.Mutex
 	writing map[*call]bool // calls that have their turn at the ledger
@@ -43,7 +44,7 @@ type Bridge struct {
 
 // New returns a bridge. Nothing is contacted before the first call.
 func New(o Options) *Bridge {
-	b := &Bridge{settings: o.Settings, client: o.Client, log: o.Log, tools: catalogue(), writing: map[*call]bool{}}
+	b := &Bridge{settings: o.Settings, client: o.Client, log: o.Log, tools: catalogue(), questions: newQuestions(), writing: map[*call]bool{}}
 	b.server = mcp.NewServer(
 		&mcp.Implementation{Name: "loopgrid-mcp", Title: "LoopGrid", Version: o.Version, WebsiteURL: "https://github.com/loopgridio/loopgrid-mcp"},
 		&mcp.ServerOptions{
@@ -75,6 +76,7 @@ func (b *Bridge) Serve(ctx context.Context, in io.Reader, out io.Writer, stop <-
 		pinVersion(),
 		b.spellNames,
 		endWaiting(ending),
+		endQuestions(t.ended()),
 	)
 	go func() {
 		ended, waiting := t.ended(), t.cancelWaiting()
@@ -128,7 +130,7 @@ var errEnding = errors.New("the server is ending")
 // instructions tell a model the order of the calls.
 func instructions(s spelling) string {
 	return s.names("LoopGrid keeps signed evidence of consequential decisions. Order: 1. {record_decision} before acting, and read next in its result. " +
-		"2. Where a person has to approve, wait for it ({record_review} records it if the operator allows). " +
+		"2. Where a person has to approve, wait for it ({record_review} asks one if the operator allows). " +
 		"3. Carry the action out with your own tools; these tools carry out nothing. 4. {record_action}. 5. {record_outcome} once it is observed. " +
 		"6. {get_evidence} or {verify_evidence} when asked for proof. Report numbers exactly as they are. " +
 		"An error says what is recorded, what is not, and how to repeat safely with its idempotency_key.")

@@ -28,6 +28,7 @@ type call struct {
 	requestID string // sent with every request, and logged
 	steps     steps
 	progress  *progress
+	question  *question // to a person; nil for tools that never ask
 	warnings  []warning
 	outcome   string // for the log
 	cause     string // for the log: what ended a request to LoopGrid, in a word
@@ -36,15 +37,18 @@ type call struct {
 type callKey struct{}
 
 // arrive begins a call, in the order in which the calls stand on the input; it must not wait. The function that it returns ends the
-// call's turn at the ledger.
+// call's turn at the ledger and its progress, before the answer is written.
 func (b *Bridge) arrive(ctx context.Context, req *mcp.CallToolRequest) (context.Context, func()) {
 	c := &call{Bridge: b, tool: b.toolNamed(req.Params.Name), spelling: spellingOf(req.Params.Name), req: req, requestID: loopgrid.NewRequestID()}
 	ctx = context.WithValue(loopgrid.WithRequestID(ctx, c.requestID), callKey{}, c)
 	if c.tool == nil || !c.tool.writes || b.client == nil {
-		return ctx, func() {}
+		return ctx, func() { c.progress.stop() }
 	}
 	c.write = b.client.NewWrite()
-	return ctx, c.write.End
+	return ctx, func() {
+		c.write.End()
+		c.progress.stop()
+	}
 }
 
 // callOf returns the call that arrive began.
@@ -65,9 +69,12 @@ func (b *Bridge) toolNamed(name string) *tool {
 
 // handle is the handler of every tool. Whatever a caller can mend is a tool error, never a JSON-RPC error. The SDK calls it a second
 // time for the answer to a question that a legacy client was asked.
-func (b *Bridge) handle(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+func (b *Bridge) handle(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) { //nolint:contextcheck // both are of this call
 	c := callOf(ctx)
 	c.req = req
+	if c.question != nil && c.question.isOpen {
+		ctx = c.question.call // what was answered is recorded, whatever ended the question since
+	}
 	return c.answer(ctx), nil
 }
 
@@ -84,6 +91,7 @@ func known(ctx context.Context) string {
 }
 
 func (c *call) answer(ctx context.Context) *mcp.CallToolResult {
+	c.warnings = nil
 	args, problems := c.tool.check(c.req.Params.Arguments)
 	if len(problems) > 0 {
 		c.outcome = "bad arguments"
@@ -95,10 +103,11 @@ func (c *call) answer(ctx context.Context) *mcp.CallToolResult {
 	}
 	c.args = args
 	for _, name := range args.lineBreakers {
-		c.warn("line_breakers", name+" holds U+2028, U+2029 or U+0085. It is recorded as it is, but loopgrid-verify 0.1.0 cannot read an evidence bundle that shows it.")
+		c.warnLineBreakers(name)
 	}
-	c.progress = startProgress(ctx, c.req)
-	defer c.progress.stop()
+	if c.progress == nil { // it goes on while a person is asked
+		c.progress = startProgress(ctx, c.req)
+	}
 	return c.tool.run(ctx, c)
 }
 
@@ -109,6 +118,10 @@ func (c *call) the(tool string) string { return c.spelling.toolName(tool) }
 type warning struct{ code, message string }
 
 func (c *call) warn(code, message string) { c.warnings = append(c.warnings, warning{code, message}) }
+
+func (c *call) warnLineBreakers(what string) {
+	c.warn("line_breakers", what+" holds U+2028, U+2029 or U+0085. It is recorded as it is, but loopgrid-verify 0.1.0 cannot read an evidence bundle that shows it.")
+}
 
 // warnSandbox marks evidence that was not recorded by LoopGrid.
 func (c *call) warnSandbox(sandbox bool) {

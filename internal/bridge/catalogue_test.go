@@ -97,7 +97,7 @@ func TestNoOrphans(t *testing.T) {
 		require.NoError(t, err)
 		sources.Write(text)
 	}
-	for _, folder := range []string{"catalogue", "texts"} {
+	for _, folder := range []string{"catalogue", "review", "texts"} {
 		entries, err := os.ReadDir(filepath.Join("testdata", folder))
 		require.NoError(t, err)
 		for _, e := range entries {

@@ -22,6 +22,9 @@ const (
 	methodProgress   = "notifications/progress"
 	methodListening  = "notifications/subscriptions/acknowledged"
 
+	// unusableAnswer begins the error in place of an answer that cannot be read.
+	unusableAnswer = "its answer is not usable"
+
 	// errorLimit is the longest message of a JSON-RPC error in bytes.
 	errorLimit = 1000
 )
@@ -138,11 +141,14 @@ func (t *transport) accept(line []byte) jsonrpc.Message {
 	case fault != nil && e.isResponse():
 		// The answer to a question of ours cannot be read. Nobody waits for a word about it, but the
 		// call that asked does.
-		return responseTo(&e, &jsonrpc.Error{Code: fault.code, Message: "its answer is not usable (" + fault.reason + ")"})
+		return responseTo(&e, &jsonrpc.Error{Code: fault.code, Message: unusableAnswer + " (" + fault.reason + ")"})
 	case fault != nil && e.id == nil && stringOf(e.method) != "" && fault.code == jsonrpc.CodeInvalidParams:
 		t.log.Warn("dropped a notification", "reason", fault.reason) // notifications are never answered
 		return nil
 	case fault != nil:
+		if memberOf(e.params, "inputResponses").end > 0 { // a person's answer, which no tool gets to see
+			fault.reason += "; nothing was recorded"
+		}
 		t.refuse(&e, fault)
 		return nil
 	case e.isResponse():

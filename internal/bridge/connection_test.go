@@ -461,7 +461,7 @@ func TestAQuestionIsAnsweredWhileOtherCallsRun(t *testing.T) {
 
 func TestAnUnusableAnswerEndsTheQuestion(t *testing.T) {
 	t.Parallel()
-	const unfit = "The answer to the question does not fit its form. Nothing was recorded."
+	const unfit = "The answer to the question does not fit its form: action has to be approve or reject, and reason a text of at most 1000 characters. Nothing was recorded."
 	for _, test := range []struct{ name, answer, want string }{
 		{"outside the enum", `"result":{"action":"accept","content":{"action":"secret"}}`, unfit},
 		{"member missing", `"result":{"action":"accept","content":{}}`, unfit},
@@ -476,11 +476,11 @@ func TestAnUnusableAnswerEndsTheQuestion(t *testing.T) {
 		},
 		{
 			"member twice", `"result":{"action":"accept","action":"accept","content":{"action":"secret"}}`,
-			"The client did not put the question to a person: its answer is not usable (invalid request: a member name stands twice in an object). Nothing was recorded.",
+			"The client answered the question, but its answer is not usable (invalid request: a member name stands twice in an object). Nothing was recorded.",
 		},
 		{
 			"invalid UTF-8", "\"result\":{\"action\":\"accept\",\"content\":{\"action\":\"\xff\"}}",
-			"The client did not put the question to a person: its answer is not usable (parse error: the line is not valid UTF-8). Nothing was recorded.",
+			"The client answered the question, but its answer is not usable (parse error: the line is not valid UTF-8). Nothing was recorded.",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -198,10 +198,12 @@ func questionFault(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, mcp.ErrConnectionClosed):
 		return "The question to the person ended without an answer."
+	case errors.As(err, &coded) && strings.HasPrefix(coded.Message, unusableAnswer):
+		return fmt.Sprintf("The client answered the question, but %s.", clipped(coded.Message, errorLimit))
 	case errors.As(err, &coded):
 		return fmt.Sprintf("The client did not put the question to a person: %s.", strings.TrimSuffix(clipped(coded.Message, errorLimit), "."))
 	case strings.Contains(err.Error(), "requested schema"):
-		return "The answer to the question does not fit its form."
+		return "The answer to the question does not fit its form: " + formRule + "."
 	default:
 		return "The answer to the question could not be used."
 	}

@@ -3,7 +3,10 @@ package bridge
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -106,7 +109,22 @@ func (c *call) writeFailed(what string, err error, key string) *mcp.CallToolResu
 	if loopgrid.OutcomeOf(err) == loopgrid.Unknown {
 		return failed("Outcome unknown: "+what+" may or may not be recorded. "+upper(sentence(err)), c.mendable(err), c.repeat(key))
 	}
-	return failed("Not recorded: "+what+". "+upper(sentence(err)), c.mendable(err), c.afterTheFact(err))
+	return failed("Not recorded: "+what+". "+upper(sentence(err)), c.mendable(err), c.afterTheFact(err), c.earlier(err, key))
+}
+
+// earlier is for a key of the caller's that nothing is known of now: an earlier call with it may have recorded the evidence. A refusal
+// of the values themselves, or one of a lifecycle rule, which is looked at after the key, says that none has.
+func (c *call) earlier(err error, key string) string {
+	if key == "" || c.args.text("idempotency_key") != key {
+		return ""
+	}
+	if api, ok := errors.AsType[*loopgrid.APIError](err); ok {
+		switch api.Status {
+		case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+			return ""
+		}
+	}
+	return "This is about this call: should an earlier one with idempotency_key " + strconv.Quote(key) + " have ended as outcome unknown, its evidence may be recorded. Call again with the key to find out."
 }
 
 // repeat says how to find out and to finish at once.

@@ -12,25 +12,26 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
-// recordReview is the tool that records a person's review. The operator opens it and names the reviewer; the host has to have a
-// person confirm the call.
+// recordReview is the tool that records a person's review. The operator opens it and names the reviewer. The person is asked by a form
+// where the host can show one; where it cannot, or where the operator wants it so, the host has to have a person confirm the call.
 func recordReview() *tool {
 	yes := true
 	return &tool{
 		name:  "record_review",
 		title: "Record a human review",
-		description: "Record that a person approved or rejected a decision whose policy result is human_approval_required. " +
-			"Disabled unless the operator enables it; the reviewer is set by the operator. Never call it without a person's explicit answer.",
+		description: "Ask a person to approve or reject a decision whose policy result is human_approval_required, and record the answer. " +
+			"Disabled unless the operator enables it, who also names the reviewer. Where the host cannot ask, call it only with a person's explicit answer.",
 		parameters: []parameter{
 			decisionID(),
-			{name: "action", kind: text, required: true, choices: []string{"approve", "reject"}, description: "What the person decided."},
-			{name: "reason", kind: text, limit: 1000, description: "The person's reason."},
+			{name: "action", kind: text, required: true, choices: []string{"approve", "reject"}, description: "What you propose or the person told you; a person who is asked decides."},
+			{name: "reason", kind: text, limit: 1000, description: "The reason for it; a person who is asked gives an own one."},
 		},
 		results: []result{
 			{"decision_id", "string", true},
 			{name: "review", kind: "object"},
 			{name: "state", kind: "string"},
 			{name: "human_confirmation", kind: "string"},
+			{name: "note", kind: "string"},
 			{name: "recorded", kind: "boolean"},
 			{name: "disabled", kind: "boolean"},
 			{name: "message", kind: "string"},
@@ -45,16 +46,58 @@ func recordReview() *tool {
 	}
 }
 
+// review asks the person where that is to be done and can be, and records.
 func (c *call) review(ctx context.Context) *mcp.CallToolResult {
 	id := c.args.text("decision_id")
 	if !c.settings.EnableReviewTool {
 		c.outcome = "disabled"
 		return c.success(flag("recorded", false), flag("disabled", true), field("decision_id", id), field("message",
 			"Recording reviews is disabled here. Nothing was recorded: the review has to be made in LoopGrid itself. An operator who wants it here sets "+
-				"LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true and LOOPGRID_MCP_REVIEWER_ID, in a host that has a person confirm each call."))
+				"LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true and LOOPGRID_MCP_REVIEWER_ID."))
 	}
-	review := &loopgrid.Review{Action: c.args.text("action"), Reviewer: c.settings.ReviewerID, Reason: c.args.text("reason")}
-	what := "the review of decision " + id
+	p := proposal{decisionID: id, action: c.args.text("action"), reason: c.args.text("reason")}
+	params := c.req.Params
+	switch confirmation := c.settings.ReviewConfirmation; {
+	case params.RequestState != "" || len(params.InputResponses) > 0:
+		return c.takeAnswer(ctx, p)
+	case confirmation != config.HostConfirmation && canAsk(c.req):
+		return c.ask(ctx, p)
+	case confirmation == config.RequiredConfirmation:
+		c.outcome = "cannot ask"
+		return failed("Not recorded: "+theReview(id)+". A person has to confirm it in a form, as the operator decided (LOOPGRID_MCP_REVIEW_CONFIRMATION=required), "+
+			"and this host cannot show one: it does not support form elicitation.", inLoopGrid)
+	default:
+		return c.record(ctx, id, confirmed{review: c.reviewOf(p.action, p.reason), by: byHost})
+	}
+}
+
+func theReview(id string) string { return "the review of decision " + id }
+
+func (c *call) reviewOf(action, reason string) *loopgrid.Review {
+	return &loopgrid.Review{Action: action, Reviewer: c.settings.ReviewerID, Reason: reason}
+}
+
+// inLoopGrid is the way that is left where the person cannot be asked here.
+const inLoopGrid = "A person can review the decision in LoopGrid itself."
+
+// confirmation is the value of human_confirmation: who made sure that a person decided.
+type confirmation string
+
+const (
+	byPerson confirmation = "elicited" // this program asked the person
+	byHost   confirmation = "host"     // nobody but the host
+)
+
+// confirmed is a review to record.
+type confirmed struct {
+	review *loopgrid.Review
+	by     confirmation
+	note   string // for the result
+}
+
+// record posts a review.
+func (c *call) record(ctx context.Context, id string, r confirmed) *mcp.CallToolResult {
+	what := theReview(id)
 	c.write = c.client.NewWrite()
 	defer c.write.End()
 	if err := c.begin(ctx, ""); err != nil {
@@ -62,17 +105,17 @@ func (c *call) review(ctx context.Context) *mcp.CallToolResult {
 	}
 	defer c.begun(id, what)()
 	c.progress.step("recording the review")
-	reviewed, err := c.write.Review(ctx, id, review)
+	reviewed, err := c.write.Review(ctx, id, r.review)
 	switch {
 	case err == nil:
 	case loopgrid.OutcomeOf(err) == loopgrid.Unknown:
-		return c.settleReview(ctx, id, review, err)
+		return c.settleReview(ctx, id, r, err)
 	default:
 		return c.reviewFailed(what, err)
 	}
 	c.warnSandbox(reviewed.Sandbox)
-	c.warnMismatch(compareCommitment(&reviewed.Event, review.Payload()))
-	return c.succeed(evidence.Merge(reviewed.Raw, field("human_confirmation", "host"), raw("warnings", c.warningList())))
+	c.warnMismatch(compareCommitment(&reviewed.Event, r.review.Payload()))
+	return c.succeed(evidence.Merge(reviewed.Raw, field("human_confirmation", string(r.by)), optional("note", r.note), raw("warnings", c.warningList())))
 }
 
 func (c *call) reviewFailed(what string, err error) *mcp.CallToolResult {
@@ -98,8 +141,8 @@ const reviewSettles = 6 * time.Second
 
 // settleReview finds out what became of a review whose answer was lost. The route takes no idempotency key, so it is not posted
 // again; LoopGrid is asked instead until the review is there, or can no longer come.
-func (c *call) settleReview(ctx context.Context, id string, review *loopgrid.Review, lost error) *mcp.CallToolResult {
-	what := "the review of decision " + id
+func (c *call) settleReview(ctx context.Context, id string, r confirmed, lost error) *mcp.CallToolResult {
+	what := theReview(id)
 	c.progress.step("finding out whether the review was recorded")
 	for end := time.Now().Add(reviewSettles); ; {
 		last := !time.Now().Before(end)
@@ -113,7 +156,7 @@ func (c *call) settleReview(ctx context.Context, id string, review *loopgrid.Rev
 			}
 		} else if event := reviewIn(record); event != nil {
 			c.write.Settled()
-			return c.foundReview(what, id, review, event)
+			return c.foundReview(what, id, r, event)
 		} else if last {
 			return c.reviewFailed(what, lost)
 		}
@@ -132,10 +175,15 @@ func reviewIn(record *loopgrid.DecisionRecord) *loopgrid.Event {
 }
 
 // foundReview is the result of a review that was found after its answer was lost: ours, or somebody else's.
-func (c *call) foundReview(what, id string, review *loopgrid.Review, event *loopgrid.Event) *mcp.CallToolResult {
-	if event.ActorID != review.Reviewer || compareCommitment(event, review.Payload()) != verified {
+func (c *call) foundReview(what, id string, r confirmed, event *loopgrid.Event) *mcp.CallToolResult {
+	if !isReview(event, r.review) {
 		c.outcome = "not recorded"
 		return failed("Not recorded: "+what+". Another review is recorded: "+describe(event)+".", c.mendConflict("review_already_recorded"))
 	}
-	return c.success(field("decision_id", id), raw("review", event.Raw), field("state", review.Action), field("human_confirmation", "host"))
+	return c.success(field("decision_id", id), raw("review", event.Raw), field("state", r.review.Action), field("human_confirmation", string(r.by)), optional("note", r.note))
+}
+
+// isReview says whether an event is what was recorded of a review.
+func isReview(event *loopgrid.Event, review *loopgrid.Review) bool {
+	return event.ActorID == review.Reviewer && compareCommitment(event, review.Payload()) == verified
 }

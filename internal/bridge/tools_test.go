@@ -136,7 +136,7 @@ func TestAnswersOfTheService(t *testing.T) {
 
 func TestServiceIsDown(t *testing.T) {
 	t.Parallel()
-	x := serveExactly(t, http.DefaultTransport, "LOOPGRID_BASE_URL=http://127.0.0.1:1/base", "LOOPGRID_EVIDENCE_DIR="+t.TempDir(), "LOOPGRID_MCP_TIMEOUT_SECONDS=0.3")
+	x := serveExactly(t, http.DefaultTransport, "LOOPGRID_BASE_URL=http://127.0.0.1:1/base", "LOOPGRID_EVIDENCE_DIR="+t.TempDir(), "LOOPGRID_MCP_TIMEOUT_SECONDS=2")
 	x.initialize("test-client")
 	text := x.fails("loopgrid.record_action", `{"decision_id":"dec_1","tool":"t"}`)
 	assert.Equal(t, "Not recorded: the action of decision dec_1. LoopGrid is not reachable: the connection was refused.\n"+

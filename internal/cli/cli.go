@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/http"
 	"path/filepath"
 	"strings"
 )
@@ -26,6 +27,14 @@ type Process struct {
 	Stdout   io.Writer
 	Stderr   io.Writer
 	Terminal bool // stdin is a terminal: a person started it, not a host
+	// StdoutTerminal says that stdout is a terminal, which shows colours.
+	StdoutTerminal bool
+	// Transport carries the requests to LoopGrid. Nil: the network.
+	Transport http.RoundTripper
+	// Executable is the path of the program's own file, "" where it is not known.
+	Executable string
+	// OS is the system that config writes for, as [runtime.GOOS] names it; empty is this one.
+	OS string
 	// Stop is closed at the first signal that asks the program to end.
 	Stop <-chan struct{}
 }
@@ -45,6 +54,8 @@ func Run(ctx context.Context, p Process) int {
 		return runDoctor(ctx, p, rest)
 	case "sandbox":
 		return runSandbox(ctx, p, rest)
+	case "config":
+		return runConfig(p, rest)
 	case "version", "--version", "-version", "-v":
 		return alone(p, command, rest, runVersion)
 	case "help", "--help", "-help", "-h":

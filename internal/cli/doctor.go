@@ -2,53 +2,198 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"log/slog"
+	"strings"
+	"unicode"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/config"
+	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
-// runDoctor checks the settings and asks the service for its health. The lines that the Python bridge printed are printed as it did.
+// What the doctor prints is read by a person whose set-up does not work, and by programs (--json):
+//
+//   - One line per check, "[STATUS] what: finding". The nine lines of the Python bridge stay word for word and in their order.
+//   - What is not well is followed by a line "  → " with what to do.
+//   - No key, no user name, no payload: a list of decisions is asked for, and only its status is looked at.
+//   - Nothing is recorded, and the service is asked for at most twice the time-out.
+
+// status is how a check ended.
+type status string
+
+const (
+	statusOK   status = "ok"
+	statusInfo status = "info" // a fact, or something that could not be checked
+	statusWarn status = "warn" // it works, but probably not as meant
+	statusFail status = "fail" // calls will fail
+)
+
+// check is one line of the doctor.
+type check struct {
+	ID     string `json:"id"`
+	Status status `json:"status"`
+	Text   string `json:"text"`
+	Remedy string `json:"remedy"` // what to do; empty unless the status is warn or fail
+}
+
+// The ids of checks, for programs: they stay what they are. Two lines can have the same id.
+const (
+	idSetting       = "setting"
+	idReachable     = "reachable"
+	idVersion       = "version"
+	idProfile       = "evidence_profile"
+	idDatabase      = "database"
+	idSigner        = "signer"
+	idWorkspace     = "workspace"
+	idKeyConfigured = "service_key_configured"
+	idReviewTool    = "review_tool_enabled"
+	idExport        = "payload_export_enabled"
+	idSandbox       = "sandbox"
+	idProxy         = "proxy"
+	idProvider      = "database_provider"
+	idLifecycle     = "lifecycle_enforced"
+	idKeysAsked     = "keys_required"
+	idKey           = "service_key"
+	idScopeIngest   = "scope_ingest"
+	idScopeRead     = "scope_read"
+	idScopeReview   = "scope_review"
+	idScopeAdmin    = "scope_admin"
+	idChain         = "chain"
+	idDir           = "evidence_dir"
+	idDirWritable   = "evidence_dir_writable"
+	idDirSpace      = "evidence_dir_space"
+	idDirMode       = "evidence_dir_mode"
+	idWriteLock     = "write_lock"
+	idProgram       = "program"
+	idPath          = "path"
+	idVariables     = "variables"
+	idUnread        = "unread_variables"
+)
+
+// doctor is one run.
+type doctor struct {
+	process  Process
+	settings config.Settings
+	client   *loopgrid.Client // nil where the settings name no service that can be used
+	show     func(check)
+	failed   bool
+}
+
+// runDoctor checks the settings, the service and this machine.
 func runDoctor(ctx context.Context, p Process, args []string) int {
-	if len(args) > 0 {
-		return usage(p, "doctor takes no arguments")
+	flags := flag.NewFlagSet("doctor", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	asJSON := flags.Bool("json", false, "")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return runHelp(p.Stdout)
+	case err != nil:
+		return usage(p, "doctor: "+err.Error())
+	case flags.NArg() > 0:
+		return usage(p, fmt.Sprintf("doctor: unknown argument %q", flags.Arg(0)))
 	}
 	s := config.Load()
-	for _, w := range s.Warnings {
-		fmt.Fprintf(p.Stdout, "[WARN] %s\n  → %s\n", w.Message, w.Remedy)
+	d := &doctor{process: p, settings: s, client: newClient(p, s, slog.New(slog.DiscardHandler))}
+	if *asJSON {
+		return d.printJSON(ctx)
 	}
-	for _, problem := range s.Problems {
-		fmt.Fprintf(p.Stdout, "[FAIL] %s\n  → %s\n", problem.Message, problem.Remedy)
+	colors := p.StdoutTerminal && !s.NoColor
+	d.show = func(c check) { printCheck(p.Stdout, c, colors) }
+	return d.run(ctx)
+}
+
+// run makes all checks and returns the exit code.
+func (d *doctor) run(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(ctx, 2*d.settings.Timeout)
+	defer cancel()
+	go func() {
+		select {
+		case <-d.process.Stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	for _, w := range d.settings.Warnings {
+		d.warn(idSetting, w.Message, w.Remedy)
 	}
-	if len(s.Problems) > 0 {
+	for _, p := range d.settings.Problems {
+		d.fail(idSetting, p.Message, p.Remedy)
+	}
+	d.checkService(ctx)
+	d.checkEvidenceDir()
+	d.checkHost()
+	switch {
+	case len(d.settings.Problems) > 0:
 		return exitUsage
-	}
-	client := newClient(s, slog.New(slog.DiscardHandler))
-	const remedy = "  → Check that LoopGrid runs at LOOPGRID_BASE_URL and that the address is right.\n"
-	health, err := client.Health(ctx)
-	if err != nil {
-		fmt.Fprintf(p.Stdout, "[FAIL] %v\n"+remedy, err)
+	case d.failed:
 		return exitFailed
-	}
-	ready, err := client.Ready(ctx)
-	if err != nil {
-		fmt.Fprintf(p.Stdout, "[FAIL] %v\n  → LoopGrid runs, but it cannot record: its operator should look at its database and its log.\n", err)
-		return exitFailed
-	}
-	fmt.Fprintf(p.Stdout, "[OK] LoopGrid reachable: %s\n", s.BaseURL)
-	fmt.Fprintf(p.Stdout, "[OK] version: %s\n", known(health.Version))
-	fmt.Fprintf(p.Stdout, "[OK] evidence profile: %s\n", known(health.EvidenceProfile))
-	fmt.Fprintf(p.Stdout, "[OK] database: %s\n", known(ready.Database))
-	fmt.Fprintf(p.Stdout, "[OK] signer: %s\n", known(ready.Signer))
-	fmt.Fprintf(p.Stdout, "[OK] MCP workspace: %s\n", s.Workspace)
-	fmt.Fprintf(p.Stdout, "[INFO] service key configured: %s\n", yesNo(s.ServiceKey.IsSet()))
-	fmt.Fprintf(p.Stdout, "[INFO] human review tool enabled: %s\n", yesNo(s.EnableReviewTool))
-	fmt.Fprintf(p.Stdout, "[INFO] raw payload export enabled: %s\n", yesNo(s.AllowPayloadExport))
-	fmt.Fprintf(p.Stdout, "[INFO] evidence directory: %s (%s)\n", s.EvidenceDir.Path, s.EvidenceDir.Why)
-	if health.Sandbox {
-		fmt.Fprint(p.Stdout, "[WARN] this is a sandbox, not LoopGrid: what it records proves nothing\n  → Set LOOPGRID_BASE_URL to a LoopGrid service to keep evidence.\n")
 	}
 	return exitOK
+}
+
+func (d *doctor) ok(id, text string) { d.add(check{ID: id, Status: statusOK, Text: text}) }
+
+func (d *doctor) info(id, text string)         { d.add(check{ID: id, Status: statusInfo, Text: text}) }
+func (d *doctor) warn(id, text, remedy string) { d.add(check{id, statusWarn, text, remedy}) }
+func (d *doctor) fail(id, text, remedy string) { d.add(check{id, statusFail, text, remedy}) }
+
+// add shows a check. Texts hold what a service or a file name says, so they are cleaned here, once for all: nothing in them
+// reaches a terminal as more than letters, and the key is in none.
+func (d *doctor) add(c check) {
+	c.Text, c.Remedy = d.clean(c.Text), d.clean(c.Remedy)
+	d.failed = d.failed || c.Status == statusFail
+	d.show(c)
+}
+
+func (d *doctor) clean(text string) string {
+	// No key is as short as a word of these texts.
+	const shortestKey = 8
+	if key := d.settings.ServiceKey.Reveal(); len(key) >= shortestKey {
+		text = strings.ReplaceAll(text, key, "[service key]")
+	}
+	const longest = 600
+	var out strings.Builder
+	for n, r := range []rune(text) {
+		if n == longest {
+			out.WriteRune('…')
+			break
+		}
+		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp) {
+			r = '?'
+		}
+		out.WriteRune(r)
+	}
+	return out.String()
+}
+
+// printCheck writes a check as people read it.
+func printCheck(out io.Writer, c check, colors bool) {
+	label := "[" + strings.ToUpper(string(c.Status)) + "]"
+	if colors {
+		label = colored(label, c.Status)
+	}
+	fmt.Fprintf(out, "%s %s\n", label, c.Text)
+	if c.Remedy != "" {
+		fmt.Fprintf(out, "  → %s\n", c.Remedy)
+	}
+}
+
+// colored puts the colour of a status around a text; a fact has none.
+func colored(text string, s status) string {
+	const green, yellow, red, reset = "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[0m"
+	switch s {
+	case statusOK:
+		return green + text + reset
+	case statusWarn:
+		return yellow + text + reset
+	case statusFail:
+		return red + text + reset
+	case statusInfo:
+	}
+	return text
 }
 
 func known(text string) string {

@@ -14,18 +14,26 @@ consequential decisions. It speaks MCP on stdin and stdout; a host starts it.
 
 Usage:
   loopgrid-mcp                   serve MCP over stdio (what a host runs)
-  loopgrid-mcp doctor            check the settings and the connection
+  loopgrid-mcp doctor [--json]   check settings, service, key and this machine:
+                                 records nothing, says what to do
   loopgrid-mcp sandbox [flags]   run an in-memory LoopGrid to try things on
       --addr HOST:PORT             where to listen (127.0.0.1:8000)
       --auth                       ask for keys, and print some
       --quiet                      do not print a line per recorded event
+  loopgrid-mcp config HOST       print how an AI host is told about it
+      --env NAME=VALUE             give the server a setting (may be repeated)
+      --env NAME                   have the host fill it in, as for the key
+      --name NAME                  what the host calls the server (loopgrid)
   loopgrid-mcp version           print the version
   loopgrid-mcp help              print this
 
 Exit codes: 0 all is well, 1 something failed, 2 wrong usage or configuration.
 
-Environment:
 `)
+	for i, part := range wrap("Hosts: "+hostNames()+".", 74) {
+		fmt.Fprintf(out, "%*s%s\n", min(i, 1)*2, "", part)
+	}
+	fmt.Fprint(out, "\nEnvironment:\n")
 	for _, v := range config.Variables() {
 		line := v.Description
 		if v.Default != "" {

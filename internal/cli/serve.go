@@ -26,7 +26,7 @@ func runServe(ctx context.Context, p Process) int {
 	if p.Terminal {
 		fmt.Fprintln(stderr, "loopgrid-mcp is waiting for an MCP host on stdin. To check the set-up run loopgrid-mcp doctor; Ctrl-C ends it.")
 	}
-	b := bridge.New(bridge.Options{Settings: settings, Version: Version, Client: newClient(settings, log), Log: log})
+	b := bridge.New(bridge.Options{Settings: settings, Version: Version, Client: newClient(p, settings, log), Log: log})
 	if err := b.Serve(ctx, p.Stdin, p.Stdout, p.Stop); err != nil {
 		log.Error("the session ended", slog.Any("error", err))
 		return exitFailed
@@ -35,7 +35,7 @@ func runServe(ctx context.Context, p Process) int {
 }
 
 // newClient returns the client for the settings; nil where they do not name a service and a workspace that can be used.
-func newClient(s config.Settings, log *slog.Logger) *loopgrid.Client {
+func newClient(p Process, s config.Settings, log *slog.Logger) *loopgrid.Client {
 	if len(s.ProblemsFor(config.AllCalls)) > 0 {
 		return nil
 	}
@@ -45,6 +45,6 @@ func newClient(s config.Settings, log *slog.Logger) *loopgrid.Client {
 	}
 	return loopgrid.New(loopgrid.Options{
 		BaseURL: s.BaseURL, Workspace: s.Workspace, ServiceKey: s.ServiceKey.Reveal(), UserAgent: "loopgrid-mcp/" + Version,
-		Timeout: s.Timeout, MaxEvidenceBytes: s.MaxEvidenceBytes, LockDir: lockDir, Log: log,
+		Timeout: s.Timeout, MaxEvidenceBytes: s.MaxEvidenceBytes, LockDir: lockDir, Transport: p.Transport, Log: log,
 	})
 }

@@ -42,12 +42,23 @@ type Settings struct {
 	EnableReviewTool bool
 	// ReviewerID is the reviewer of record, at most 128 characters.
 	ReviewerID string
+	// ReviewConfirmation says who makes sure that a person decides a review.
+	ReviewConfirmation ReviewConfirmation
 	// AllowPayloadExport opens the download of evidence with clear payloads.
 	AllowPayloadExport bool
 	// ToolNames is how tool names are spelt.
 	ToolNames ToolNames
 	// LogLevel is the least severe level that is logged.
 	LogLevel slog.Level
+	// NoColor says that output for people carries no colours: NO_COLOR is set.
+	NoColor bool
+
+	// Set names the variables of [Variables] that are set to something, in that
+	// order, whether or not the value can be used.
+	Set []string
+	// Unread names the other LOOPGRID_* variables that are set to something, in
+	// alphabetical order. Most belong to the service.
+	Unread []string
 
 	// Problems is what keeps calls from being served, in the order of [Variables].
 	Problems []Problem
@@ -87,6 +98,18 @@ const (
 	AllCalls                   // every tool call
 	ReviewCalls                // record_review
 	EvidenceCalls              // get_evidence
+)
+
+// ReviewConfirmation says who makes sure that a person decides a review: this
+// program, by a form that the host shows, or the host, by its own approval of
+// tool calls.
+type ReviewConfirmation string
+
+// The kinds of confirmation.
+const (
+	AutoConfirmation     ReviewConfirmation = "auto"     // the person is asked where the host can show a form
+	RequiredConfirmation ReviewConfirmation = "required" // the person is asked, or nothing is recorded
+	HostConfirmation     ReviewConfirmation = "host"     // the host alone
 )
 
 // ToolNames is how the tools are called in the list that a client sees.

@@ -58,6 +58,7 @@ func TestLoadFrom_NothingSetIsTheDefaults(t *testing.T) {
 	assert.Equal(t, 20*time.Second, s.Timeout)
 	assert.False(t, s.EnableReviewTool)
 	assert.Empty(t, s.ReviewerID)
+	assert.Equal(t, config.AutoConfirmation, s.ReviewConfirmation)
 	assert.False(t, s.AllowPayloadExport)
 	assert.Equal(t, config.AutoNames, s.ToolNames)
 	assert.Equal(t, slog.LevelInfo, s.LogLevel)
@@ -89,6 +90,7 @@ func TestLoad_ReadsWhatLoadFromReads(t *testing.T) { //nolint:paralleltest // It
 		"LOOPGRID_MCP_TIMEOUT_SECONDS":      "2.5",
 		"LOOPGRID_MCP_ENABLE_REVIEW_TOOL":   "Yes",
 		"LOOPGRID_MCP_REVIEWER_ID":          "Žofie",
+		"LOOPGRID_MCP_REVIEW_CONFIRMATION":  "Required",
 		"LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT": "on",
 		"LOOPGRID_MCP_TOOL_NAMES":           "Underscore",
 		"LOOPGRID_MCP_LOG_LEVEL":            "DEBUG",
@@ -112,6 +114,7 @@ func TestLoad_ReadsWhatLoadFromReads(t *testing.T) { //nolint:paralleltest // It
 	assert.Equal(t, 2500*time.Millisecond, s.Timeout)
 	assert.True(t, s.EnableReviewTool)
 	assert.Equal(t, "Žofie", s.ReviewerID)
+	assert.Equal(t, config.RequiredConfirmation, s.ReviewConfirmation)
 	assert.True(t, s.AllowPayloadExport)
 	assert.Equal(t, config.UnderscoreNames, s.ToolNames)
 	assert.Equal(t, slog.LevelDebug, s.LogLevel)
@@ -149,6 +152,7 @@ func TestLoadFrom_Accepts(t *testing.T) {
 		{"LOOPGRID_MCP_TIMEOUT_SECONDS", "86400", func(s config.Settings) any { return s.Timeout }, 24 * time.Hour},
 		{"LOOPGRID_MCP_TOOL_NAMES", "dotted", func(s config.Settings) any { return s.ToolNames }, config.DottedNames},
 		{"LOOPGRID_MCP_TOOL_NAMES", "AUTO", func(s config.Settings) any { return s.ToolNames }, config.AutoNames},
+		{"LOOPGRID_MCP_REVIEW_CONFIRMATION", " HOST ", func(s config.Settings) any { return s.ReviewConfirmation }, config.HostConfirmation},
 		{"LOOPGRID_MCP_LOG_LEVEL", "Warn", func(s config.Settings) any { return s.LogLevel }, slog.LevelWarn},
 		{"LOOPGRID_MCP_LOG_LEVEL", "error", func(s config.Settings) any { return s.LogLevel }, slog.LevelError},
 		{"LOOPGRID_MCP_REVIEWER_ID", strings.Repeat("ü", 128), func(s config.Settings) any { return s.ReviewerID }, strings.Repeat("ü", 128)},
@@ -402,12 +406,14 @@ func TestLoadFrom_Messages(t *testing.T) {
 			[]string{"warning LOOPGRID_MCP_LOG_LEVEL: LOOPGRID_MCP_LOG_LEVEL is not one of debug, info, warn, error; the default is used.", doOneOf},
 		},
 		{
-			"confirmation is not there yet",
-			[]string{"LOOPGRID_MCP_REVIEW_CONFIRMATION=auto"},
-			[]string{
-				"warning LOOPGRID_MCP_REVIEW_CONFIRMATION: LOOPGRID_MCP_REVIEW_CONFIRMATION is not supported by this version.",
-				"  → Remove it: a review relies on the approval that the host asks for.",
-			},
+			"unknown confirmation",
+			[]string{"LOOPGRID_MCP_REVIEW_CONFIRMATION=never"},
+			[]string{"problem 2 LOOPGRID_MCP_REVIEW_CONFIRMATION: LOOPGRID_MCP_REVIEW_CONFIRMATION is not one of auto, required, host.", doOneOf},
+		},
+		{
+			"a placeholder is no weaker confirmation than what it stands for",
+			[]string{"LOOPGRID_MCP_REVIEW_CONFIRMATION=${CONFIRMATION}"},
+			[]string{"problem 2 LOOPGRID_MCP_REVIEW_CONFIRMATION: LOOPGRID_MCP_REVIEW_CONFIRMATION" + unfilled, doFill},
 		},
 		{
 			"names that nobody reads",
@@ -462,14 +468,14 @@ func TestLoadFrom_ABrokenSettingIsNeverGuessed(t *testing.T) {
 	s := load(
 		t, "LOOPGRID_BASE_URL=x", "LOOPGRID_WORKSPACE=/", "LOOPGRID_SERVICE_KEY=a\nb", "LOOPGRID_EVIDENCE_DIR=${a}b",
 		"LOOPGRID_MAX_EVIDENCE_BYTES=x", "LOOPGRID_MCP_TIMEOUT_SECONDS=x", "LOOPGRID_MCP_ENABLE_REVIEW_TOOL=x",
-		"LOOPGRID_MCP_REVIEWER_ID=a\nb", "LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT=x", "LOOPGRID_MCP_TOOL_NAMES=x", "LOOPGRID_MCP_LOG_LEVEL=x",
+		"LOOPGRID_MCP_REVIEWER_ID=a\nb", "LOOPGRID_MCP_REVIEW_CONFIRMATION=x", "LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT=x", "LOOPGRID_MCP_TOOL_NAMES=x", "LOOPGRID_MCP_LOG_LEVEL=x",
 	)
 
-	assert.Len(t, s.Problems, 9)
+	assert.Len(t, s.Problems, 10)
 	assert.Len(t, s.Warnings, 2)
-	s.Problems, s.Warnings = nil, nil
+	s.Problems, s.Warnings, s.Set = nil, nil, nil
 	assert.Equal(t, config.Settings{
-		MaxEvidenceBytes: 50 << 20, Timeout: 20 * time.Second, ToolNames: config.AutoNames,
+		MaxEvidenceBytes: 50 << 20, Timeout: 20 * time.Second, ReviewConfirmation: config.AutoConfirmation, ToolNames: config.AutoNames,
 	}, s)
 }
 
@@ -579,7 +585,7 @@ func FuzzLoadFrom_NeverRepeatsAValue(f *testing.F) {
 		f.Add(uint8(i), around, around)
 	}
 	f.Fuzz(func(t *testing.T, which uint8, before, after string) {
-		names := []string{"LOOPGRID_MCP_REVIEW_CONFIRMATION", "LOOPGRID_API_KEY", "LOOPGRID_WORKSPACE_ID", "LOOPGRID_BASE_URI"}
+		names := []string{"LOOPGRID_API_KEY", "LOOPGRID_WORKSPACE_ID", "LOOPGRID_BASE_URI"}
 		for _, v := range config.Variables() {
 			names = append(names, v.Name)
 		}
@@ -622,5 +628,5 @@ func TestVariables_AreToldOnce(t *testing.T) {
 			assert.Empty(t, lines(load(t, v.Name+"="+value, "LOOPGRID_MCP_REVIEWER_ID=r")), "%s=%s", v.Name, value)
 		}
 	}
-	assert.Len(t, slices.Collect(maps.Keys(seen)), 11)
+	assert.Len(t, slices.Collect(maps.Keys(seen)), 12)
 }

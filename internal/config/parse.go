@@ -60,6 +60,7 @@ func parse(given environment, environ map[string]string) Settings {
 			"Set it to the name of the person who reviews, or turn " + enableReviewTool + " off.",
 		})
 	}
+	s.ReviewConfirmation = setting(l, reviewConfirmation, given.ReviewConfirmation, parseConfirmation)
 	s.AllowPayloadExport = setting(l, allowPayloadExport, given.AllowPayloadExport, parseSwitch)
 	s.ToolNames = setting(l, toolNames, given.ToolNames, parseToolNames)
 	s.LogLevel = setting(l, logLevel, given.LogLevel, parseLogLevel)
@@ -70,6 +71,7 @@ func parse(given environment, environ map[string]string) Settings {
 			"Use an https address.")
 	}
 	l.warnOfUnread()
+	l.noteNames()
 
 	return l.settings
 }
@@ -105,13 +107,13 @@ func (l *loader) given(name, value string) string {
 			"still holds the text of an example",
 			"Replace it by your own value, or remove the variable.",
 		})
-	case isPlaceholder(value) && name != baseURL && name != workspace:
+	case isPlaceholder(value) && name != baseURL && name != workspace && name != reviewConfirmation:
 		l.warn(name,
 			name+" is a placeholder that the host did not fill in; it counts as not set.",
 			"Write the value itself, or define what the placeholder names where the host starts.")
 	case isPlaceholder(value), holdsPlaceholder(value):
 		// An address or a workspace by guess would write into the wrong ledger,
-		// for good.
+		// for good, and the default confirmation may be weaker than what is meant.
 		l.report(name, fault{
 			"holds a placeholder that the host did not fill in",
 			"Write the value itself, or define what the placeholder names where the host starts.",
@@ -334,6 +336,15 @@ func parseReviewer(text string) (string, *fault) {
 	}
 
 	return text, nil
+}
+
+func parseConfirmation(text string) (ReviewConfirmation, *fault) {
+	switch confirmation := ReviewConfirmation(strings.ToLower(text)); confirmation {
+	case AutoConfirmation, RequiredConfirmation, HostConfirmation:
+		return confirmation, nil
+	}
+
+	return "", &fault{"is not one of auto, required, host", "Set it to one of them, or remove it."}
 }
 
 func parseToolNames(text string) (ToolNames, *fault) {

@@ -23,13 +23,6 @@ func (l *loader) warnOfUnread() {
 		if strings.TrimSpace(l.environ[name]) == "" {
 			continue
 		}
-		if name == reviewConfirmation {
-			l.warn(reviewConfirmation,
-				reviewConfirmation+" is not supported by this version.",
-				"Remove it: a review relies on the approval that the host asks for.")
-
-			continue
-		}
 
 		meant, isRelative := relatives()[name]
 		if isRelative && strings.TrimSpace(l.environ[meant]) != "" {

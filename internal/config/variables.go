@@ -28,13 +28,10 @@ const (
 	timeoutSeconds     = "LOOPGRID_MCP_TIMEOUT_SECONDS"
 	enableReviewTool   = "LOOPGRID_MCP_ENABLE_REVIEW_TOOL"
 	reviewerID         = "LOOPGRID_MCP_REVIEWER_ID"
+	reviewConfirmation = "LOOPGRID_MCP_REVIEW_CONFIRMATION"
 	allowPayloadExport = "LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT"
 	toolNames          = "LOOPGRID_MCP_TOOL_NAMES"
 	logLevel           = "LOOPGRID_MCP_LOG_LEVEL"
-
-	// reviewConfirmation is announced for a later version: setting it has no
-	// effect, and the operator is told so.
-	reviewConfirmation = "LOOPGRID_MCP_REVIEW_CONFIRMATION"
 )
 
 // Variables returns the settings in the order in which they are documented and
@@ -75,6 +72,12 @@ func Variables() []Variable {
 			Description: "Reviewer of record, at most 128 characters; required when the review tool is on.",
 		},
 		{
+			Name: reviewConfirmation, Default: string(AutoConfirmation), Touches: ReviewCalls,
+			Choices: []string{string(AutoConfirmation), string(RequiredConfirmation), string(HostConfirmation)},
+			Description: "How a person confirms a review: auto (by a form where the host can show one, elsewhere by the host's own approval of calls), " +
+				"required (by a form or not at all), host (by the host's approval alone).",
+		},
+		{
 			Name: allowPayloadExport, Default: "false", Choices: []string{"true", "false"}, Touches: EvidenceCalls,
 			Description: "Whether evidence may be downloaded with its clear payloads.",
 		},
@@ -100,6 +103,7 @@ type environment struct {
 	TimeoutSeconds     string `envconfig:"LOOPGRID_MCP_TIMEOUT_SECONDS"`
 	EnableReviewTool   string `envconfig:"LOOPGRID_MCP_ENABLE_REVIEW_TOOL"`
 	ReviewerID         string `envconfig:"LOOPGRID_MCP_REVIEWER_ID"`
+	ReviewConfirmation string `envconfig:"LOOPGRID_MCP_REVIEW_CONFIRMATION"`
 	AllowPayloadExport string `envconfig:"LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT"`
 	ToolNames          string `envconfig:"LOOPGRID_MCP_TOOL_NAMES"`
 	LogLevel           string `envconfig:"LOOPGRID_MCP_LOG_LEVEL"`

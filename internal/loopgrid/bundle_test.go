@@ -181,7 +181,7 @@ func TestDownloadIsCancelled(t *testing.T) {
 		began := time.Now()
 		file, err := client.Evidence(ctx, decisionID, false)
 		require.NoError(t, err)
-		defer file.Close()
+		defer func() { _ = file.Close() }()
 		time.AfterFunc(1500*time.Millisecond, cancel)
 		content, err := io.ReadAll(file)
 		require.ErrorContains(t, err, "was cancelled")

@@ -100,6 +100,8 @@ func unreachable(err error) string {
 	var record tls.RecordHeaderError
 	var op *net.OpError
 	switch {
+	case errors.As(err, &op) && op.Op == "proxyconnect":
+		return "the proxy in between cannot be reached"
 	case errors.As(err, &dns):
 		return "its host name cannot be resolved"
 	case errors.As(err, &unknown):
@@ -112,9 +114,7 @@ func unreachable(err error) string {
 		return "its certificate is not valid"
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return "it does not speak TLS on this port (http instead of https?)"
-	case errors.As(err, &op) && op.Op == "proxyconnect":
-		return "the proxy in between cannot be reached"
-	case errors.As(err, &op) && op.Op == "dial" && op.Timeout():
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &op) && op.Op == "dial" && op.Timeout():
 		return "the connection timed out"
 	default:
 		return "the connection could not be made"

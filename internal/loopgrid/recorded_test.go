@@ -31,7 +31,7 @@ func exchanges(t *testing.T) map[string]exchange {
 	t.Helper()
 	file, err := os.Open("testdata/exchanges.jsonl")
 	require.NoError(t, err)
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	all := map[string]exchange{}
 	for decoder := json.NewDecoder(file); ; {
 		var e exchange

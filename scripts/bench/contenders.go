@@ -25,7 +25,6 @@ const (
 	emptyTool = "go-sdk, empty tool"
 	sameTool  = "go-sdk, same request"
 	ours      = "loopgrid-mcp"
-	peer      = "peer"
 )
 
 // task is something that contenders do, each in its way.
@@ -66,8 +65,8 @@ type session interface {
 	close() error
 }
 
-// contenders returns what is measured in this run. The binary is ours, stock that of the SDK alone.
-func contenders(s *service, binary, stock, peerCommand, temp string) []*contender {
+// contenders returns what is measured in this run: stock is the server of the SDK alone, and the other bridge may be missing.
+func contenders(s *service, o *options, stock, temp string) []*contender {
 	program := func(environ []string, name string, args ...string) func(context.Context) *exec.Cmd {
 		return func(ctx context.Context) *exec.Cmd {
 			cmd := exec.CommandContext(ctx, name, args...)
@@ -96,12 +95,12 @@ func contenders(s *service, binary, stock, peerCommand, temp string) []*contende
 		},
 		{
 			name: ours, params: bridge,
-			command: program(launch.Environment("LOOPGRID_BASE_URL="+s.url, "LOOPGRID_EVIDENCE_DIR="+filepath.Join(temp, "ours")), binary),
+			command: program(launch.Environment("LOOPGRID_BASE_URL="+s.url, "LOOPGRID_EVIDENCE_DIR="+filepath.Join(temp, "ours")), o.command),
 		},
 	}
-	if words := strings.Fields(peerCommand); len(words) > 0 {
+	if words := strings.Fields(o.peer); len(words) > 0 {
 		all = append(all, &contender{
-			name: peer, params: bridge, slow: true,
+			name: o.peerName, params: bridge, slow: true,
 			command: program(launch.Environment("LOOPGRID_BASE_URL="+s.url, "LOOPGRID_EVIDENCE_DIR="+filepath.Join(temp, "peer")), words[0], words[1:]...),
 		})
 	}

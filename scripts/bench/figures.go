@@ -41,17 +41,19 @@ const (
 )
 
 func (u unit) print(v float64) string {
-	switch u {
-	case inMicroseconds:
+	switch {
+	case u == inMicroseconds && v < 10_000:
 		return fmt.Sprintf("%.0f µs", v)
-	case inMilliseconds:
+	case u == inMicroseconds:
+		return inMilliseconds.print(v / 1000)
+	case u == inMilliseconds && v < 1000:
 		return fmt.Sprintf("%.1f ms", v)
-	case perSecond:
+	case u == inMilliseconds:
+		return fmt.Sprintf("%.2f s", v/1000)
+	case u == perSecond:
 		return thousands(v) + "/s"
-	case inBytes:
-		return fmt.Sprintf("%.1f MB", v/1e6)
 	default:
-		return fmt.Sprint(v)
+		return fmt.Sprintf("%.1f MB", v/1e6)
 	}
 }
 
@@ -145,7 +147,7 @@ func (f *figures) add(row, contender string, value float64) {
 // median returns the median of the rounds; NaN if nothing was measured.
 func (f *figures) median(row, contender string) float64 { return median(f.values[row][contender]) }
 
-// ratio returns how ours compares with its reference; NaN if there is none.
+// ratio returns how ours compares with its reference; NaN if there is none, or nothing to compare with.
 func (f *figures) ratio(r row) float64 {
 	if r.reference == "" {
 		return math.NaN()
@@ -154,7 +156,11 @@ func (f *figures) ratio(r row) float64 {
 	if r.referenceRow != "" {
 		where = r.referenceRow
 	}
-	return f.median(r.name, ours) / f.median(where, r.reference)
+	reference := f.median(where, r.reference)
+	if reference == 0 { // such as the processor time of a few calls, which is told in steps of 10 ms
+		return math.NaN()
+	}
+	return f.median(r.name, ours) / reference
 }
 
 // verdict says whether ours keeps the limit of a row: "ok", "over", or "" where there is no limit or nothing was measured.

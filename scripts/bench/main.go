@@ -39,10 +39,11 @@ func main() {
 
 // options are the flags.
 type options struct {
-	rounds             int
-	quick, json        bool
-	svg, peer, command string
-	date, machine      string
+	rounds         int
+	quick, json    bool
+	svg, command   string
+	peer, peerName string
+	date, machine  string
 }
 
 // run is the program. When it returns, the processes that it started are gone.
@@ -55,6 +56,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.BoolVar(&o.json, "json", false, "print JSON in place of the table")
 	flags.StringVar(&o.svg, "svg", "", "also draw a picture into this `file`")
 	flags.StringVar(&o.peer, "peer", "", "another bridge to measure: a `command` with its arguments, separated by blanks")
+	flags.StringVar(&o.peerName, "peer-name", "peer", "what to call the other bridge")
 	flags.StringVar(&o.command, "command", "", "the `binary` to measure; built if not given")
 	flags.StringVar(&o.date, "date", time.Now().Format("2 January 2006"), "the date in words")
 	flags.StringVar(&o.machine, "machine", machine(), "the machine in words")
@@ -67,14 +69,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintln(stderr, "bench: no arguments besides the flags, and at least one round")
 		return 2
 	}
-	if err := measure(ctx, &o, stdout, stderr); err != nil {
+	a := fullRun(o.rounds)
+	if o.quick {
+		a = quickRun(o.rounds)
+	}
+	if err := measure(ctx, &o, a, stdout, stderr); err != nil {
 		_, _ = fmt.Fprintf(stderr, "bench: %v\n", err)
 		return 1
 	}
 	return 0
 }
 
-func measure(ctx context.Context, o *options, stdout, stderr io.Writer) (err error) {
+// measure builds what is to be measured, measures it, and prints the result.
+func measure(ctx context.Context, o *options, a amounts, stdout, stderr io.Writer) (err error) {
 	temp, err := os.MkdirTemp("", "loopgrid-bench-")
 	if err != nil {
 		return fmt.Errorf("make a folder: %w", err)
@@ -91,17 +98,13 @@ func measure(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 	if err != nil {
 		return err
 	}
-	amounts := fullRun(o.rounds)
-	if o.quick {
-		amounts = quickRun(o.rounds)
-	}
-	service, err := startService(ctx, amounts.bundle)
+	service, err := startService(ctx, a.bundle)
 	if err != nil {
 		return err
 	}
 	defer service.close()
 	b := &bench{
-		amounts: amounts, service: service, contenders: contenders(service, o.command, stock, o.peer, temp),
+		amounts: a, service: service, contenders: contenders(service, o, stock, temp),
 		figures: newFigures(), progress: progress,
 	}
 	for name, path := range map[string]string{ours: o.command, emptyTool: stock} {
@@ -114,7 +117,7 @@ func measure(ctx context.Context, o *options, stdout, stderr io.Writer) (err err
 	if err := b.run(ctx); err != nil {
 		return err
 	}
-	r := &report{options: o, amounts: amounts, figures: b.figures, rows: rows(amounts)}
+	r := &report{options: o, amounts: a, figures: b.figures, rows: rows(a)}
 	for _, c := range b.contenders {
 		r.names = append(r.names, c.name)
 	}

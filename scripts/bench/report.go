@@ -6,6 +6,7 @@ import (
 	"html"
 	"io"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -35,9 +36,12 @@ func (r *report) text() string {
 			over++
 		}
 	}
-	summary := "All figures are within the limits."
-	if over > 0 {
-		summary = fmt.Sprintf("%d of the figures are over the limits.", over)
+	summary := fmt.Sprintf("%d of the figures are over their limits.", over)
+	switch over {
+	case 0:
+		summary = "All figures are within the limits."
+	case 1:
+		summary = "1 of the figures is over its limit."
 	}
 	return "loopgrid-mcp: " + r.title() + "\n\n" + r.figures.table(r.rows, r.names) + "\n" + summary + "\n"
 }
@@ -109,7 +113,7 @@ func (r *report) svg() string {
 		fmt.Fprintf(&body, `<text x="%d" y="%d" font-size="%d"%s>%s</text>`+"\n", x, y, size, extra, html.EscapeString(s))
 	}
 	for _, row := range r.rows {
-		if !contains(pictureRows(), row.name) {
+		if !slices.Contains(pictureRows(), row.name) {
 			continue
 		}
 		better := ", less is better"
@@ -120,7 +124,7 @@ func (r *report) svg() string {
 		y += 12
 		longest := 0.0
 		for _, name := range r.names {
-			if v := r.figures.median(row.name, name); name != peer && v > longest {
+			if v := r.figures.median(row.name, name); (r.peer == "" || name != r.peerName) && v > longest {
 				longest = v
 			}
 		}
@@ -153,15 +157,6 @@ func (r *report) svg() string {
 		`<text x="20" y="28" font-size="16" font-weight="600">%[3]s</text>`+"\n%[4]s"+
 		`<text x="20" y="%[5]d" font-size="11" fill="#52606d">%[6]s</text>`+"\n</g>\n</svg>\n",
 		pictureWidth, y+16, title, body.String(), y, html.EscapeString(upper(r.title())+"."))
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

@@ -31,9 +31,9 @@ func Build(ctx context.Context, dir, pkg string) (string, error) {
 	return build(ctx, dir, pkg, os.Environ())
 }
 
-// BuildRelease is [Build] with the flags of a release: a stripped, static binary.
+// BuildRelease is [Build] with the flags of a release (see the Makefile): a stripped, static binary.
 func BuildRelease(ctx context.Context, dir, pkg string) (string, error) {
-	return build(ctx, dir, pkg, append(os.Environ(), "CGO_ENABLED=0"), "-trimpath", "-ldflags=-s -w")
+	return build(ctx, dir, pkg, append(os.Environ(), "CGO_ENABLED=0"), "-trimpath", "-tags=nethttpomithttp2", "-ldflags=-s -w")
 }
 
 func build(ctx context.Context, dir, pkg string, environ []string, flags ...string) (string, error) {

@@ -97,7 +97,7 @@ func licenseText(folder string) ([]byte, error) {
 			return nil, fmt.Errorf("look for licence files: %w", err)
 		}
 		for _, file := range files {
-			text, err := os.ReadFile(file) //nolint:gosec // of a module
+			text, err := os.ReadFile(file)
 			if err != nil {
 				return nil, fmt.Errorf("read the licence: %w", err)
 			}

@@ -14,10 +14,10 @@ func TestClassify(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"Permission is hereby granted, free of charge,\nto any person obtaining a copy of this software": "MIT",
-		"Redistribution and use in source and binary forms, with or without":                            "BSD",
-		"Licensed under the Apache License, Version 2.0 (the \"License\")":                              "Apache-2.0",
-		"                      Apache License\n          Version 2.0, January 2004":                     "Apache-2.0",
-		"GNU GENERAL PUBLIC LICENSE Version 3. Redistribution and use in source and binary forms":       "",
+		"Redistribution and use in source and binary forms, with or without":                             "BSD",
+		"Licensed under the Apache License, Version 2.0 (the \"License\")":                               "Apache-2.0",
+		"                      Apache License\n          Version 2.0, January 2004":                      "Apache-2.0",
+		"GNU GENERAL PUBLIC LICENSE Version 3. Redistribution and use in source and binary forms":        "",
 		"All rights reserved.": "",
 		"":                     "",
 	} {

@@ -24,7 +24,9 @@ func clean() map[string]string {
 		"internal/cli/version.go": "package cli\n\n// Version is the version.\nconst Version = \"1.2.3\"\n",
 		"examples/a/main.go":      "package main\n\nfunc main() {}\n",
 		"examples/host.json":      `{"command": "/home/you/bin/server", "other": "C:\\Users\\you\\server.exe", "env": {"KEY": "lg_live_your_key"}}`,
-		"examples/README.md":      "/Users/me/server, ~/server, $HOME/server, https://example.com/home/page\n",
+		"examples/README.md":      "/Users/me/server, ~/server, $HOME/server, https://example.com/home/page\n\n1. x\n\n   ```yaml\n   a:\n     b: 1\n   ```\n\n```toml\na = 1\n```\n",
+		"examples/host.toml":      "[a.b]\nc = \"C:\\\\x\"\n",
+		"examples/host.yaml":      "a:\n  b: [c]\n",
 		"testdata/x.log":          "put there by hand",
 	}
 }
@@ -53,7 +55,7 @@ func TestRun_ACleanTree(t *testing.T) {
 
 	require.NoError(t, run(write(t, files), &out))
 
-	assert.Equal(t, "release-check: 10 files, no findings\n", out.String())
+	assert.Equal(t, "release-check: 12 files, no findings\n", out.String())
 }
 
 // Secrets and paths are put together here, so that the check of this repository
@@ -128,6 +130,12 @@ func TestRun_FindsEachFault(t *testing.T) {
 
 		{"example JSON", "examples/host.json", `{"a": 1,}`, "examples/host.json: " + noJSON},
 		{"example JSON with a name twice", "examples/host.json", `{"a": 1, "a": 2}`, "examples/host.json: " + noJSON},
+		{"example TOML", "examples/host.toml", "a = 'b\n", "examples/host.toml: does not parse: toml: line 1 (last key \"a\"): strings cannot contain newlines\n"},
+		{"example TOML with a name twice", "examples/host.toml", "a = 1\na = 2\n", "examples/host.toml: does not parse: toml: line 2 (last key \"a\"): Key 'a' has already been defined.\n"},
+		{"example YAML", "examples/host.yaml", "a: b: c\n", "examples/host.yaml: does not parse: yaml: mapping values are not allowed in this context\n"},
+		{"example YAML with a name twice", "examples/host.yaml", "a: 1\na: 2\n", "examples/host.yaml: does not parse: yaml: unmarshal errors:\n  line 2: mapping key \"a\" already defined at line 1\n"},
+		{"TOML block", "examples/README.md", "```toml\na = b\n```\n", "examples/README.md:2: does not parse: toml: line 1 (last key \"a\"): expected value but found \"b\" instead\n"},
+		{"YAML block", "examples/README.md", "- x\n  ```yaml\n  - a\n  ```\n", "examples/README.md:3: does not parse: yaml: unmarshal errors:\n  line 1: cannot unmarshal !!seq into map[string]interface {}\n"},
 		{"example Go", "examples/a/main.go", "package main\n\nfunc {\n", "examples/a/main.go: does not parse: 3:6: expected 'IDENT', found '{'\n"},
 		{"JSON block", "examples/README.md", "x\n\n  ```json\n  {\"a\": …}\n  ```\n", "examples/README.md:4: " + noJSON},
 		{

@@ -112,7 +112,7 @@ func (p *program) command(ctx context.Context) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, p.path)
 	// What is tried is the program as it comes, whatever the operator has opened.
 	cmd.Env = append(append([]string(nil), p.environ...), "LOOPGRID_EVIDENCE_DIR="+p.evidence, "LOOPGRID_MCP_TOOL_NAMES=",
-		"LOOPGRID_MCP_ENABLE_REVIEW_TOOL=", "LOOPGRID_MCP_REVIEWER_ID=", "LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT=")
+		"LOOPGRID_MCP_ENABLE_REVIEW_TOOL=", "LOOPGRID_MCP_REVIEWER_ID=", "LOOPGRID_MCP_REVIEW_CONFIRMATION=", "LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT=")
 	cmd.Stderr = &p.log
 	launch.EndGently(cmd)
 	return cmd

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -21,6 +23,10 @@ func TestMain(m *testing.M) {
 	script, ok := os.LookupEnv("WIRE_SCRIPT")
 	if !ok {
 		os.Exit(m.Run())
+	}
+	if script == "tools" {
+		answerInPairs()
+		return
 	}
 	answers := strings.Split(script, "|")
 	for lines := bufio.NewScanner(os.Stdin); len(answers) > 0 && lines.Scan(); answers = answers[1:] {
@@ -93,4 +99,73 @@ func TestCloseTellsTheExitCode(t *testing.T) {
 	took, err := start(t, "x", "WIRE_EXIT=3").Close()
 	require.ErrorContains(t, err, "exit status 3")
 	assert.Positive(t, took)
+}
+
+// answerInPairs answers two calls at a time, the second one first, until the input ends.
+func answerInPairs() {
+	held := ""
+	id := regexp.MustCompile(`"id":(\d+),"method":"tools/call","params":\{(\d*)\}`)
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		found := id.FindStringSubmatch(lines.Text())
+		result := `{}`
+		if found[1] == found[2] {
+			result = `{"isError":true}`
+		}
+		answer := `{"jsonrpc":"2.0","id":` + found[1] + `,"result":` + result + "}\n"
+		if held == "" {
+			held = answer
+			continue
+		}
+		_, _ = os.Stdout.WriteString(answer + held)
+		held = ""
+	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	p := start(t, "tools")
+	for range 2 { // ids go on
+		took, err := p.Run(wire.Load{Params: "{}", Calls: 100, InFlight: 16})
+		require.NoError(t, err)
+		assert.Len(t, took, 100)
+		for _, d := range took {
+			assert.Positive(t, d)
+		}
+	}
+	took, err := p.Run(wire.Load{Params: "{}", Calls: 2, InFlight: 16})
+	require.NoError(t, err)
+	assert.Len(t, took, 2, "fewer calls than may be in flight")
+	_, err = p.Run(wire.Load{Params: "{210}", Calls: 20, InFlight: 2})
+	require.ErrorContains(t, err, `a call was answered with {"jsonrpc":"2.0","id":210,"result":{"isError":true}}`)
+	_, err = p.Close()
+	require.NoError(t, err)
+}
+
+func TestRunUntil(t *testing.T) {
+	t.Parallel()
+	p := start(t, `{"jsonrpc":"2.0","id":1,"result":{}}¶|{"jsonrpc":"2.0","id":2,"result":{}}¶`)
+	took, err := p.Run(wire.Load{Params: "{}", Calls: 100, InFlight: 1, Until: time.Now().Add(-time.Second)})
+	require.NoError(t, err)
+	assert.Len(t, took, 1, "one call at least")
+	_, err = p.Close()
+	require.NoError(t, err)
+}
+
+func TestRunNoticesWrongAnswers(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{
+		`{"jsonrpc":"2.0","id":7,"result":{}}¶`,
+		`{"jsonrpc":"2.0","id":"x","result":{}}¶`,
+		`{"jsonrpc":"2.0","id":1,"result":{}}¶{"jsonrpc":"2.0","id":1,"result":{}}¶`,
+	} {
+		p := start(t, answer)
+		_, err := p.Run(wire.Load{Params: "{}", Calls: 2, InFlight: 2})
+		require.ErrorContains(t, err, "not in flight", answer)
+		_, _ = p.Close()
+	}
+	p := start(t, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}¶`)
+	_, err := p.Run(wire.Load{Params: "{}", Calls: 1, InFlight: 1})
+	require.ErrorContains(t, err, "a call was answered with")
+	_, err = p.Close()
+	require.NoError(t, err)
 }

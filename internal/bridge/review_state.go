@@ -1,0 +1,158 @@
+package bridge
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
+)
+
+const (
+	// answerTime is how long a person may think about a question.
+	answerTime = 10 * time.Minute
+
+	// maxAnswered bounds how many answered questions are remembered.
+	maxAnswered = 1024
+)
+
+// proposal is what a question is about: the checked arguments of the call that asked. Nobody can take the answer to one proposal for
+// the answer to another.
+type proposal struct {
+	decisionID, action, reason string
+}
+
+// questions makes and checks the states of the questions to persons. A state goes to the client with the question and has to come
+// back with the answer, so that an answer to no question, to another one, to one of another process or to one that was answered
+// before records nothing. The state tells nothing, and nothing is kept of a question before it is answered.
+type questions struct {
+	key   [sha256.Size]byte
+	began time.Time // expiry is counted from here: this clock is not set back
+
+	mu       sync.Mutex
+	answered map[questionID]*answeredQuestion
+	floor    time.Duration // questions that expire up to here are over: they are not remembered any more
+}
+
+// questionID is when a question expires, in nanoseconds since the process began, and 16 random bytes.
+type questionID [24]byte
+
+func (id questionID) expires() time.Duration {
+	return time.Duration(binary.BigEndian.Uint64(id[:8])) //nolint:gosec // it is what sealed wrote
+}
+
+// answeredQuestion is what came of a question.
+type answeredQuestion struct {
+	done   chan struct{}    // closed once all that the answer asks for is done
+	review *loopgrid.Review // what the person decided; nil where they decided nothing. Written before done is closed.
+}
+
+func newQuestions() *questions {
+	q := &questions{began: time.Now(), answered: map[questionID]*answeredQuestion{}}
+	_, _ = rand.Read(q.key[:]) // never fails (crypto/rand)
+	return q
+}
+
+// sealed returns the state of a new question.
+func (q *questions) sealed(p proposal) string {
+	var id questionID
+	binary.BigEndian.PutUint64(id[:8], uint64(time.Since(q.began)+answerTime)) //nolint:gosec // never negative
+	_, _ = rand.Read(id[8:])                                                   // never fails (crypto/rand)
+	return stateEncoding().EncodeToString(append(id[:], q.seal(id, p)...))
+}
+
+func stateEncoding() *base64.Encoding { return base64.RawURLEncoding }
+
+// seal signs a question together with what it is about.
+func (q *questions) seal(id questionID, p proposal) []byte {
+	mac := hmac.New(sha256.New, q.key[:])
+	mac.Write(id[:])
+	for _, text := range [...]string{p.decisionID, p.action, p.reason} {
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
+		mac.Write([]byte(text))
+	}
+	return mac.Sum(nil)
+}
+
+var (
+	// errForeignState is for a state that is no question of this process about this proposal.
+	errForeignState = errors.New("the answer does not belong to a question about these arguments (they were changed, or loopgrid-mcp was restarted since)")
+
+	// errLateAnswer is for an answer after the time for it.
+	errLateAnswer = errors.New("the question is over, because it is not open for longer than 10 minutes")
+)
+
+// open returns the question that a state was sealed for. It changes nothing, so that a refused attempt does not use up the question.
+func (q *questions) open(state string, p proposal) (questionID, error) {
+	var id questionID
+	raw, err := stateEncoding().DecodeString(state)
+	if err != nil || len(raw) != len(id)+sha256.Size || stateEncoding().EncodeToString(raw) != state {
+		return questionID{}, errForeignState
+	}
+	copy(id[:], raw)
+	if !hmac.Equal(raw[len(id):], q.seal(id, p)) {
+		return questionID{}, errForeignState
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.isOpen(id) {
+		return questionID{}, errLateAnswer
+	}
+	return id, nil
+}
+
+// isOpen says whether it is not too late for an answer. The caller holds mu.
+func (q *questions) isOpen(id questionID) bool {
+	return id.expires() > max(q.floor, time.Since(q.began))
+}
+
+// answer uses up an open question. Where it was answered before, first is false and the earlier answer is returned. The one who gets
+// a first answer closes its done.
+func (q *questions) answer(id questionID) (a *answeredQuestion, first bool, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if a = q.answered[id]; a != nil {
+		return a, false, nil
+	}
+	if !q.isOpen(id) {
+		return nil, false, errLateAnswer
+	}
+	q.forget()
+	a = &answeredQuestion{done: make(chan struct{})}
+	q.answered[id] = a
+	return a, true, nil
+}
+
+// earlier returns the answer that a question has already; nil if it has none.
+func (q *questions) earlier(id questionID) *answeredQuestion {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.answered[id]
+}
+
+// forget makes room for one more answered question. Should very many be answered within the time for one, the oldest are over early:
+// a question is never open again. The caller holds mu.
+func (q *questions) forget() {
+	if len(q.answered) < maxAnswered {
+		return
+	}
+	oldest := questionID{}
+	for id := range q.answered {
+		switch {
+		case !q.isOpen(id):
+			delete(q.answered, id)
+		case oldest == questionID{} || id.expires() < oldest.expires():
+			oldest = id
+		}
+	}
+	if len(q.answered) < maxAnswered {
+		return
+	}
+	q.floor = oldest.expires()
+	delete(q.answered, oldest)
+}

@@ -1,0 +1,231 @@
+package cli
+
+//go:generate go test -run ^TestExamples -update-examples .
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/config"
+)
+
+// setup is the server as a host is to know it.
+type setup struct {
+	name    string // what the host calls the server
+	program string // absolute path of this program
+	windows bool
+	env     []setting // in the order of the documentation
+}
+
+// setting is a variable that the host is to give to the server.
+type setting struct {
+	config.Variable
+
+	value string
+	refer bool // there is no value here: the host is to fill it in
+}
+
+// runConfig prints what a host has to be told to start this program. The text is on stdout, so that it can go into a file or a shell;
+// what a person should know is on stderr. Nothing is written: the files of hosts hold other settings too.
+func runConfig(p Process, args []string) int {
+	flags := flag.NewFlagSet("config", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	name := flags.String("name", "loopgrid", "")
+	var given []string
+	flags.Func("env", "", func(text string) error {
+		given = append(given, text) // looked at later: an error from here would be shown with the value
+		return nil
+	})
+	var wanted string
+	for rest := args; ; { // flags stand before or after the host
+		switch err := flags.Parse(rest); {
+		case errors.Is(err, flag.ErrHelp):
+			return runHelp(p.Stdout)
+		case err != nil:
+			return usage(p, "config: "+err.Error())
+		}
+		if flags.NArg() == 0 {
+			break
+		}
+		if wanted != "" {
+			return usage(p, fmt.Sprintf("config: unknown argument %q", flags.Arg(0)))
+		}
+		wanted, rest = flags.Arg(0), flags.Args()[1:]
+	}
+	if wanted == "" {
+		return usage(p, "config: name a host: "+hostNames())
+	}
+	h, ok := findHost(wanted)
+	if !ok {
+		return usage(p, fmt.Sprintf("config: unknown host %q; the known ones are %s", wanted, hostNames()))
+	}
+	// Claude Code and Copilot CLI take only these characters, and with more of them tool names become too long for model APIs.
+	if !regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,32}$`).MatchString(*name) {
+		return usage(p, "config: --name takes 1 to 33 letters, digits, - and _, a letter first")
+	}
+	s := setup{name: *name, program: programPath(p), windows: p.system() == "windows"}
+	if !utf8.ValidString(s.program) {
+		fmt.Fprintln(p.Stderr, "loopgrid-mcp: config: the path of this program is not UTF-8, so that no file can hold it")
+		return exitFailed
+	}
+	warnings, err := s.addSettings(given)
+	if err == nil {
+		err = s.fits(h)
+	}
+	if err != nil {
+		return usage(p, "config: "+err.Error())
+	}
+	if cache := cacheOf(s.program); cache != "" {
+		warnings = append(warnings, fmt.Sprintf("This program lies in %s, which may be emptied at any time. Install it, and run config again.", cache))
+	}
+	text, guide := h.describe(s)
+	fmt.Fprint(p.Stderr, guide)
+	for _, w := range warnings {
+		fmt.Fprint(p.Stderr, bullet("Warning: "+w))
+	}
+	fmt.Fprintln(p.Stderr)
+	fmt.Fprint(p.Stdout, text)
+	return exitOK
+}
+
+// addSettings adds what --env gave, NAME=VALUE or NAME, and returns warnings about it. Errors hold no values: one may be a key.
+func (s *setup) addSettings(given []string) (warnings []string, err error) {
+	values := map[string]string{}
+	var environ []string
+	for _, text := range given {
+		name, value, valued := strings.Cut(text, "=")
+		_, twice := values[name]
+		switch {
+		case !slices.ContainsFunc(config.Variables(), func(v config.Variable) bool { return v.Name == name }):
+			if !strings.HasPrefix(name, "LOOPGRID_") {
+				name = "" // it may be a value that was given without its name
+			}
+			return nil, fmt.Errorf("--env %s: not a variable of loopgrid-mcp; loopgrid-mcp help lists them", name)
+		case twice:
+			return nil, fmt.Errorf("--env %s: given twice", name)
+		case valued && value == "":
+			return nil, fmt.Errorf("--env %s= has no value; without the = the host fills it in", name)
+		case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
+			return nil, fmt.Errorf("--env %s: the value is not plain text", name)
+		}
+		values[name] = value
+		if valued {
+			environ = append(environ, text)
+		}
+	}
+	// The directory that the host will start the server in is not known here. The first of two equal names counts.
+	checked := config.LoadFrom(append(environ, "LOOPGRID_EVIDENCE_DIR=."))
+	for _, problem := range checked.Problems {
+		if value, known := values[problem.Variable]; !known || value != "" {
+			return nil, fmt.Errorf("%s %s", problem.Message, problem.Remedy)
+		}
+	}
+	for _, w := range checked.Warnings {
+		warnings = append(warnings, w.Message+" "+w.Remedy)
+	}
+	for _, v := range config.Variables() {
+		value, known := values[v.Name]
+		switch {
+		case !known && v.Name != "LOOPGRID_BASE_URL":
+			continue
+		case !known:
+			value = v.Default // where evidence goes should be seen
+		case v.Secret && value != "":
+			warnings = append(warnings, fmt.Sprintf("%s stands in clear in what is printed here, and in what comes of it. "+
+				"With --env %s, without a value, it does not.", v.Name, v.Name))
+		}
+		s.env = append(s.env, setting{Variable: v, value: value, refer: value == ""})
+	}
+	return warnings, nil
+}
+
+// fits says what of the setup the host would not receive as it is.
+func (s *setup) fits(h host) error {
+	for _, v := range s.env {
+		if h.expands != "" && strings.Contains(v.value, h.expands) {
+			return fmt.Errorf("%s would take a part of %s for a placeholder; set it where %s is started, and give --env %s without a value",
+				h.title, v.Name, h.title, v.Name)
+		}
+		// Windows PowerShell and PowerShell 7 pass these on in different ways.
+		if s.windows && h.command != nil && (strings.Contains(v.value, `"`) || strings.HasSuffix(v.value, `\`)) {
+			return fmt.Errorf(`%s: no command line is the same in all shells of Windows for a value with a " or with a \ at its end`, v.Name)
+		}
+	}
+	return nil
+}
+
+// referring returns the setup with the host filling in what must not be seen.
+func (s *setup) referring() setup {
+	open := *s
+	open.env = slices.Clone(s.env)
+	for i, v := range open.env {
+		open.env[i].refer = v.refer || v.Secret
+	}
+	return open
+}
+
+// settings lists the variables that the host fills in, or those that stand here.
+func (s *setup) settings(refer bool) []string {
+	var names []string
+	for _, v := range s.env {
+		if v.refer == refer {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// programPath is the path under which this program can be started again. A link that it was started by stays when the program behind
+// it moves, as those of Homebrew do with each version.
+func programPath(p Process) string {
+	found := p.Args[0]
+	if !strings.ContainsAny(found, `/\`) {
+		found, _ = exec.LookPath(found)
+	}
+	link, err := filepath.Abs(found)
+	if err != nil {
+		return p.Executable
+	}
+	started, err := os.Stat(link)
+	if err != nil {
+		return p.Executable
+	}
+	if running, err := os.Stat(p.Executable); err != nil || !os.SameFile(started, running) {
+		return p.Executable
+	}
+	return link
+}
+
+// cacheOf names the cache that a program lies in; it is empty for one that was installed.
+func cacheOf(program string) string {
+	path := filepath.ToSlash(program)
+	switch {
+	case strings.Contains(path, "/_npx/"):
+		return "the cache of npx"
+	case regexp.MustCompile(`/uv/(cache/)?(archive|environments|builds)-v\d+/`).MatchString(path):
+		return "the cache of uvx"
+	case strings.Contains(path, "/go-build"):
+		return "a directory of go run"
+	default:
+		return ""
+	}
+}
+
+// system is the operating system, as [runtime.GOOS] names it.
+func (p Process) system() string {
+	if p.OS != "" {
+		return p.OS
+	}
+	return runtime.GOOS
+}

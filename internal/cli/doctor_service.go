@@ -1,0 +1,325 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
+)
+
+// checkService asks the service who it is, what the key may do and whether the chain is whole. It ends with the first answer
+// that makes the next question pointless.
+func (d *doctor) checkService(ctx context.Context) {
+	health, reached := d.checkHealth(ctx)
+	ready := reached && d.checkReady(ctx)
+	switch {
+	case reached && d.settings.Workspace != "":
+		d.ok(idWorkspace, "MCP workspace: "+d.settings.Workspace)
+	case d.settings.Workspace != "":
+		d.info(idWorkspace, "MCP workspace: "+d.settings.Workspace)
+	}
+	d.info(idKeyConfigured, "service key configured: "+yesNo(d.settings.ServiceKey.IsSet()))
+	d.info(idReviewTool, "human review tool enabled: "+yesNo(d.settings.EnableReviewTool))
+	d.info(idExport, "raw payload export enabled: "+yesNo(d.settings.AllowPayloadExport))
+	if d.client != nil {
+		if proxy := d.client.Proxy(); proxy != "" {
+			d.info(idProxy, "proxy in between: "+proxy+" (from HTTP_PROXY or HTTPS_PROXY)")
+		}
+	}
+	if !reached {
+		return
+	}
+	if health.Sandbox {
+		d.warn(idSandbox, "this is a sandbox, not LoopGrid: what it records proves nothing", "Set LOOPGRID_BASE_URL to a LoopGrid service to keep evidence.")
+	}
+	if !ready {
+		d.info(idKey, "key, scopes and chain: not checked, LoopGrid is not ready")
+		return
+	}
+	d.checkSystem(ctx)
+	newest, unreadable := d.checkKey(ctx)
+	d.checkChain(ctx, newest, unreadable)
+}
+
+// checkHealth finds out whether LoopGrid answers at the address.
+func (d *doctor) checkHealth(ctx context.Context) (health loopgrid.Health, reached bool) {
+	if d.client == nil {
+		d.info(idReachable, "LoopGrid: not checked, the settings above have to be mended first")
+		return health, false
+	}
+	health, err := d.client.Health(ctx)
+	switch {
+	case err != nil:
+		text, remedy := d.diagnose(ctx, err)
+		d.fail(idReachable, text, remedy)
+		return health, false
+	case health.Service != "loopgrid":
+		d.fail(idReachable, fmt.Sprintf("another service answers at %s: it does not call itself loopgrid", d.settings.BaseURL), d.elsewhereOr(ctx, wrongAddress))
+		return health, false
+	}
+	d.ok(idReachable, fmt.Sprintf("LoopGrid reachable: %s", d.settings.BaseURL))
+	d.ok(idVersion, "version: "+known(health.Version))
+	d.ok(idProfile, "evidence profile: "+known(health.EvidenceProfile))
+	return health, true
+}
+
+// checkReady finds out whether LoopGrid can record.
+func (d *doctor) checkReady(ctx context.Context) bool {
+	ready, err := d.client.Ready(ctx)
+	if err != nil {
+		d.fail(idDatabase, err.Error(), "LoopGrid runs, but it cannot record: its operator should look at its database and its log.")
+		return false
+	}
+	d.ok(idDatabase, "database: "+known(ready.Database))
+	d.ok(idSigner, "signer: "+known(ready.Signer))
+	return true
+}
+
+// checkSystem tells how the service is set up, as far as it says so.
+func (d *doctor) checkSystem(ctx context.Context) {
+	info, err := d.client.SystemInfo(ctx)
+	if err != nil {
+		d.info(idProvider, "set-up of LoopGrid: not checked, "+plain(err))
+		return
+	}
+	provider := "database provider: " + known(info.Database)
+	if info.Database == "sqlite" {
+		provider += " (writes must not overlap: programs of one user on this machine take turns, other users, containers and machines do not)"
+	}
+	d.info(idProvider, provider)
+	if info.NoLifecycle {
+		d.warn(idLifecycle, "lifecycle rules enforced: no, LoopGrid records actions that were blocked or not approved",
+			"Have LoopGrid's operator switch lifecycle enforcement on.")
+	} else {
+		d.info(idLifecycle, "lifecycle rules enforced: yes")
+	}
+	d.info(idKeysAsked, "LoopGrid asks for a key: "+yesNo(!info.Open))
+}
+
+// probe is one scope, and what was found out about it.
+type probe struct {
+	id, scope string
+	needed    bool
+	access    loopgrid.Access
+	err       error
+}
+
+// checkKey finds out what the key may do. It returns the newest decision, "" where there is none, and why the chain cannot be
+// checked, "" where it can.
+func (d *doctor) checkKey(ctx context.Context) (newest, unreadable string) {
+	ingest := probe{id: idScopeIngest, scope: "ingest", needed: true}
+	read := probe{id: idScopeRead, scope: "read", needed: true}
+	review := probe{id: idScopeReview, scope: "review", needed: d.settings.EnableReviewTool}
+	read.access, newest, read.err = d.client.ProbeRead(ctx)
+	ingest.access, ingest.err = d.client.ProbeIngest(ctx)
+	review.access, review.err = d.client.ProbeReview(ctx)
+
+	probes := []probe{ingest, read, review}
+	count := func(a loopgrid.Access) (n int) {
+		for _, p := range probes {
+			if p.access == a {
+				n++
+			}
+		}
+		return n
+	}
+	unreadable = "reading is refused"
+	switch granted, denied := count(loopgrid.AccessGranted), count(loopgrid.AccessDenied); {
+	case count(loopgrid.AccessElsewhere) > 0:
+		d.fail(idKey, "service key: it belongs to another workspace than "+d.settings.Workspace,
+			"Use a key of this workspace, or set LOOPGRID_WORKSPACE to the workspace of the key.")
+		return "", unreadable
+	case denied > 0 && !d.settings.ServiceKey.IsSet():
+		d.fail(idKey, "service key: none is set, and LoopGrid asks for one", join("Set LOOPGRID_SERVICE_KEY to "+d.goodKey()+"; LoopGrid's operator can make one.", d.settings.KeyNote()))
+		return "", unreadable
+	case denied > 0 && granted == 0:
+		d.fail(idKey, "service key: refused; it is wrong, revoked or expired, or has none of the scopes it needs (LoopGrid does not tell which)",
+			join("Set LOOPGRID_SERVICE_KEY to "+d.goodKey()+"; LoopGrid's operator can make one.", d.settings.KeyNote()))
+		return "", unreadable
+	case granted == 0:
+		d.fail(idKey, "service key: not checked, "+plain(read.err), probeRemedy(read.err))
+		return "", plain(read.err)
+	}
+	if read.access != loopgrid.AccessDenied {
+		unreadable = ""
+	}
+	if read.err != nil {
+		unreadable = plain(read.err)
+	}
+	if !d.settings.ServiceKey.IsSet() {
+		d.ok(idKey, "service key: none needed, LoopGrid asks for none")
+		for _, p := range probes {
+			if p.err != nil && p.needed {
+				d.unanswered(p)
+			}
+		}
+		return newest, unreadable
+	}
+	d.ok(idKey, "service key: accepted")
+	admin := probe{id: idScopeAdmin, scope: "admin"}
+	if review.access == loopgrid.AccessGranted { // admin includes it
+		admin.access, admin.err = d.client.ProbeAdmin(ctx)
+	} else if review.err == nil {
+		admin.access = loopgrid.AccessDenied
+	}
+	for _, p := range probes {
+		d.checkScope(p, admin.access == loopgrid.AccessGranted)
+	}
+	d.checkAdmin(admin)
+	return newest, unreadable
+}
+
+// goodKey describes the key that the set-up needs.
+func (d *doctor) goodKey() string {
+	scopes := "ingest and read"
+	if d.settings.EnableReviewTool {
+		scopes = "ingest, read and review"
+	}
+	return fmt.Sprintf("a key of workspace %s with the scopes %s", d.settings.Workspace, scopes)
+}
+
+// checkScope compares a scope of an accepted key with what the set-up needs.
+func (d *doctor) checkScope(p probe, admin bool) {
+	text := "scope " + p.scope + ": "
+	switch {
+	case p.err != nil && p.needed:
+		d.unanswered(p)
+	case p.err != nil:
+		d.info(p.id, text+"not checked, "+plain(p.err))
+	case p.access == loopgrid.AccessGranted && (p.needed || admin):
+		d.ok(p.id, text+"yes")
+	case p.access == loopgrid.AccessGranted:
+		d.warn(p.id, text+"yes, but the review tool is off: the key may do more than this program needs",
+			"Use a key with the scopes ingest and read only.")
+	case p.needed:
+		d.fail(p.id, text+"missing, so "+missing(p.scope), "Set LOOPGRID_SERVICE_KEY to "+d.goodKey()+"; LoopGrid's operator can make one.")
+	default:
+		d.ok(p.id, text+"no, and not needed")
+	}
+}
+
+// unanswered tells of a scope that the set-up needs and that could not be found out. A limit of the rate says nothing of it.
+func (d *doctor) unanswered(p probe) {
+	text := "scope " + p.scope + ": not checked, " + plain(p.err)
+	var api *loopgrid.APIError
+	if errors.As(p.err, &api) && api.Status == http.StatusTooManyRequests {
+		d.warn(p.id, text, probeRemedy(p.err))
+		return
+	}
+	d.fail(p.id, text, probeRemedy(p.err))
+}
+
+// missing says what does not work without a scope.
+func missing(scope string) string {
+	switch scope {
+	case "ingest":
+		return "nothing can be recorded"
+	case "read":
+		return "evidence can neither be downloaded nor verified"
+	default:
+		return "no review can be recorded although the review tool is on"
+	}
+}
+
+func (d *doctor) checkAdmin(p probe) {
+	switch {
+	case p.access == loopgrid.AccessGranted:
+		d.warn(p.id, "scope admin: yes, the key can make keys, change policies and erase payloads",
+			"Use "+d.goodKey()+" only.")
+	case p.access == loopgrid.AccessDenied:
+		d.ok(p.id, "scope admin: no")
+	case p.err != nil:
+		d.info(p.id, "scope admin: not checked, "+plain(p.err))
+	default:
+		d.info(p.id, "scope admin: not checked")
+	}
+}
+
+// checkChain has LoopGrid verify the chain of the workspace through its newest decision.
+func (d *doctor) checkChain(ctx context.Context, newest, unreadable string) {
+	switch {
+	case unreadable != "":
+		d.info(idChain, "chain: not checked, "+unreadable)
+		return
+	case newest == "":
+		d.info(idChain, "chain: not checked, the workspace has no decision yet")
+		return
+	}
+	began := time.Now()
+	v, err := d.client.Verify(ctx, newest)
+	took := time.Since(began)
+	var api *loopgrid.APIError
+	const slow = "Raise LOOPGRID_MCP_TIMEOUT_SECONDS: get_evidence and verify_evidence take this long, and longer as the ledger grows."
+	switch {
+	case errors.As(err, &api) && api.Status == http.StatusNotFound:
+		d.info(idChain, "chain: not checked, the newest decision is gone again")
+	case errors.As(err, &api) && api.Status == http.StatusInternalServerError:
+		d.fail(idChain, "chain: LoopGrid failed to check it (500)", "The ledger may be damaged: LoopGrid's operator should look at its log.")
+	case err != nil && (ctx.Err() != nil || timedOut(err)):
+		d.warn(idChain, "chain: not checked, LoopGrid had no answer after "+seconds(took), slow)
+	case err != nil:
+		d.warn(idChain, "chain: not checked, "+plain(err), "Run doctor again; LoopGrid's log says more.")
+	case !v.Valid:
+		first, all := v.FirstFailure()
+		where := ""
+		if all > 0 {
+			where = fmt.Sprintf(": first at event %s: %s", known(first.EventID), known(strings.Join(first.Reasons, ", ")))
+		}
+		if all > 1 {
+			where += fmt.Sprintf(" (%d events in all)", all)
+		}
+		d.fail(idChain, fmt.Sprintf("chain: NOT VALID%s (checked in %s)", where, seconds(took)),
+			"Evidence of this workspace was altered, lost or forked (on SQLite, two writes at once do that), and this cannot be mended: "+
+				"keep LoopGrid's database as it is, tell its operator, and go on in a new workspace.")
+	default:
+		text := fmt.Sprintf("chain: valid, %s events checked in %s", known(v.Events()), seconds(took))
+		if took > d.settings.Timeout/2 {
+			d.warn(idChain, text+fmt.Sprintf(" of the %s that a request may take", seconds(d.settings.Timeout)), slow)
+			return
+		}
+		d.ok(idChain, text)
+	}
+}
+
+// seconds shows a duration as people read it.
+func seconds(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	}
+	return fmt.Sprintf("%.1f s", d.Seconds())
+}
+
+// plain is the text of an error of the client, without the words of an answer: they could hold private data.
+func plain(err error) string {
+	var api *loopgrid.APIError
+	var transport *loopgrid.TransportError
+	switch {
+	case errors.As(err, &api):
+		return fmt.Sprintf("LoopGrid answered %d to %s %s", api.Status, api.Method, api.Route)
+	case errors.As(err, &transport) && !transport.Sent() && errors.Is(err, context.DeadlineExceeded):
+		return "the time was used up"
+	}
+	return err.Error()
+}
+
+// probeRemedy says what to do about a probe that was not answered as LoopGrid answers.
+func probeRemedy(err error) string {
+	var api *loopgrid.APIError
+	switch {
+	case errors.As(err, &api) && api.Status == http.StatusTooManyRequests:
+		return fmt.Sprintf("LoopGrid limits the number of requests: run doctor again in %d s.", int(api.RetryAfter.Seconds())+1)
+	case errors.As(err, &api) && api.Status < http.StatusInternalServerError:
+		return "These are not LoopGrid's words: a proxy, gateway or firewall in between may keep its API away. Ask whoever runs it to let " + api.Route + " through."
+	case errors.As(err, &api):
+		return "LoopGrid, or a gateway before it, failed: its operator should look at the log."
+	}
+	return "LoopGrid answered before, and did not this time: it may be overloaded, or LOOPGRID_MCP_TIMEOUT_SECONDS too short. Its log says more."
+}
+
+func join(sentences ...string) string {
+	return strings.TrimSpace(strings.Join(sentences, " "))
+}

@@ -1,0 +1,30 @@
+package main
+
+// bundleName is the name of the MCP bundle's file.
+func (r *release) bundleName(t target) string { return r.label(t) + ".mcpb" }
+
+// packBundle makes the MCP bundle of a system, and returns its SHA-256.
+func (r *release) packBundle(t target) (string, error) {
+	manifest, err := r.render("mcpb/manifest.json.tmpl", t, nil)
+	if err != nil {
+		return "", err
+	}
+	binary, err := r.binary(t)
+	if err != nil {
+		return "", err
+	}
+	readme, err := r.sources("", "README.md")
+	if err != nil {
+		return "", err
+	}
+	licences, err := r.licences("")
+	if err != nil {
+		return "", err
+	}
+	files := append([]file{{"manifest.json", 0o644, manifest}, {"server/" + t.program(), 0o755, binary}}, readme...)
+	content, err := zipped(append(files, licences...))
+	if err != nil {
+		return "", err
+	}
+	return sum(content), r.write(r.bundleName(t), content, 0o644)
+}

@@ -1,0 +1,125 @@
+// Command package makes the packages that carry the program to its users: a wheel for PyPI and an npm package for each platform,
+// the npm package that chooses between those, and an MCP bundle (MCPB) for each system.
+//
+//	go run ./scripts/package           packs the binaries that GoReleaser has put into dist
+//	go run ./scripts/package -build    builds binaries and archives too, with nothing but Go
+//	go run ./scripts/package -server   writes server.json anew, for the MCP Registry
+//
+// It needs no network and no Python or Node. The same binaries give the same bytes. What it makes lies in dist, beside checksums.txt
+// with the sums of all that is published, and server.json with the sums of the bundles, which the registry asks for.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/cli"
+)
+
+//go:generate go run . -root ../.. -server
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	code := run(ctx, os.Args[1:], os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the program. It returns 2 for wrong usage.
+func run(ctx context.Context, args []string, out io.Writer) int {
+	flags := flag.NewFlagSet("package", flag.ContinueOnError)
+	flags.SetOutput(out)
+	root := flags.String("root", ".", "the `directory` of the source tree")
+	dist := flags.String("dist", "dist", "the `directory` of binaries and packages")
+	notices := flags.String("notices", "bin/"+noticesName, "the `file` with the licences of what is built in; make dist writes it")
+	build := flags.Bool("build", false, "build the binaries and the archives first")
+	server := flags.Bool("server", false, "write server.json of the source tree, and nothing else")
+	if err := flags.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return 0
+		}
+		return 2
+	}
+	if flags.NArg() > 0 {
+		fmt.Fprintln(out, "package: there are no arguments besides the flags")
+		return 2
+	}
+	r, err := newRelease(*root, *dist, *notices, cli.Version)
+	switch {
+	case err != nil:
+	case *server:
+		err = r.writeServer(filepath.Join(*root, "server.json"), nil)
+	default:
+		err = r.pack(ctx, *build)
+	}
+	if err != nil {
+		fmt.Fprintln(out, "package:", err)
+		return 1
+	}
+	return 0
+}
+
+// What the packages say of the program.
+const (
+	name         = "loopgrid-mcp"
+	registryName = "io.github.loopgridio/loopgrid-mcp"
+	repository   = "https://github.com/loopgridio/loopgrid-mcp"
+	description  = "Record what AI agents decide and do, and who approved it, as signed evidence in LoopGrid."
+)
+
+// noticesName is the file in every package that holds the licences of what is built into the program.
+const noticesName = "THIRD-PARTY-NOTICES.txt"
+
+// release is a version of the program, and where its files lie.
+type release struct {
+	root, dist string
+	notices    string // a path
+	version    string
+}
+
+// newRelease refuses versions that PyPI and npm do not spell alike.
+func newRelease(root, dist, notices, version string) (*release, error) {
+	if !regexp.MustCompile(`^\d+\.\d+\.\d+$`).MatchString(version) {
+		return nil, fmt.Errorf("version %s: PyPI and npm agree on versions of three numbers alone", version)
+	}
+	return &release{root: root, dist: dist, notices: notices, version: version}, nil
+}
+
+// pack makes all packages, from binaries that are there or, if build is set, are made first.
+func (r *release) pack(ctx context.Context, build bool) error {
+	if build {
+		if err := r.build(ctx); err != nil {
+			return err
+		}
+		if err := r.packArchives(); err != nil {
+			return err
+		}
+	}
+	if err := r.packNPM(); err != nil {
+		return err
+	}
+	for _, t := range platforms() {
+		if err := r.packWheel(t); err != nil {
+			return err
+		}
+	}
+	sums := map[string]string{}
+	for _, t := range systems() {
+		sum, err := r.packBundle(t)
+		if err != nil {
+			return err
+		}
+		sums[r.bundleName(t)] = sum
+	}
+	if err := r.writeServer(filepath.Join(r.dist, "server.json"), sums); err != nil {
+		return err
+	}
+	return r.writeChecksums()
+}
