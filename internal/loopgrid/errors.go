@@ -171,7 +171,7 @@ const (
 	failCancelled         // cancelled before anything was sent
 	failAnswer            // a 2xx that is not what the route answers
 	failServer            // 500 or another 5xx: the service has ended its work and does not say how
-	failGateway           // 502, 503, 504: something in between gave up, the service may still be at work
+	failGateway           // 502, 503, 504, 520 and above: something in between gave up, the service may still be at work
 	failLost              // the connection ended
 	failAborted           // cancelled after it had been sent
 	failTimedOut          // no answer in time
@@ -189,6 +189,10 @@ func (f failure) mayHaveLanded() bool { return f >= failAnswer }
 // unsettles says whether the service may still be at work on the request.
 func (f failure) unsettles() bool { return f >= failGateway }
 
+// leastGatewayStatus is where the statuses begin that no standard knows and content delivery networks answer for a service that they
+// cannot reach or that takes too long (Cloudflare's 520 to 530, 598 and 599 of others).
+const leastGatewayStatus = 520
+
 func failureOf(err error) failure {
 	var api *APIError
 	var transport *TransportError
@@ -204,7 +208,8 @@ func failureOf(err error) failure {
 		switch {
 		case api.Status == http.StatusTooManyRequests:
 			return failLimited
-		case api.Status == http.StatusBadGateway, api.Status == http.StatusServiceUnavailable, api.Status == http.StatusGatewayTimeout:
+		case api.Status == http.StatusBadGateway, api.Status == http.StatusServiceUnavailable, api.Status == http.StatusGatewayTimeout,
+			api.Status >= leastGatewayStatus:
 			return failGateway
 		case api.Status >= http.StatusInternalServerError:
 			return failServer

@@ -104,6 +104,25 @@ func TestRetryAfterIsNeverLongerThanADay(t *testing.T) {
 	}
 }
 
+// A content delivery network that gives up on the service says nothing about what the service still does: a repeat right after would
+// overlap with it, and break the chain.
+func TestAStatusOfANetworkInBetweenUnsettles(t *testing.T) {
+	t.Parallel()
+	for status, unsettles := range map[int]bool{500: false, 501: false, 507: false, 502: true, 504: true, 520: true, 522: true, 524: true, 530: true, 599: true} {
+		m := mount(t, answerTyped(status, "text/html", "<html>"), func(o *loopgrid.Options) { o.Timeout = 400 * time.Millisecond })
+		err := writing(t.Context(), m.Client, func(w *loopgrid.Write) error {
+			err := writers(decisionID)["append"](t.Context(), w)
+			assert.Equal(t, unsettles, w.UnsettledFor() > 0, status)
+			return err
+		})
+		require.Error(t, err)
+		assert.Equal(t, loopgrid.Unknown, loopgrid.OutcomeOf(err), status)
+		if unsettles {
+			m.only(t) // the first repeat comes after a second
+		}
+	}
+}
+
 func TestCauseHoldsNothingOfTheService(t *testing.T) {
 	t.Parallel()
 	for want, answer := range map[string]http.HandlerFunc{

@@ -62,7 +62,7 @@ func (a *attempts) wrap(err error) error {
 //
 //	failure                 read   evaluate   keyed   once
 //	connection refused      yes    yes        yes     yes    any number of tries within 3 s: nothing was sent
-//	lost, 502, 503, 504     yes    yes        yes     no     4 tries; a write no sooner than 1 s after
+//	lost, 502–504, 520–     yes    yes        yes     no     4 tries; a write no sooner than 1 s after
 //	429                     yes    yes        yes     yes    4 tries, after Retry-After and a second more: it is rounded down
 //	500                     once   no         once    no     it may have landed, the key finds out
 //	anything else           no     no         no      no
