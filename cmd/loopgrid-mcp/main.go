@@ -45,9 +45,8 @@ func main() {
 
 	executable, _ := os.Executable() // "" says that it is not known
 	info, err := os.Stdin.Stat()
-	stdin, stdout := polled(os.Stdin, stdout)
 	os.Exit(cli.Run(context.Background(), cli.Process{
-		Args: os.Args, Stdin: stdin, Stdout: stdout, Stderr: os.Stderr,
+		Args: os.Args, Stdin: polled(os.Stdin, stdout), Stdout: stdout, Stderr: os.Stderr,
 		Terminal: err == nil && info.Mode()&os.ModeCharDevice != 0, StdoutTerminal: showsColors(stdout),
 		Executable: executable, Stop: stop,
 	}))
