@@ -67,6 +67,7 @@ bench: ## Measure the bridge side by side with its references.
 
 host-test: ## Try the program in real AI hosts; fetches them with npm, about a gigabyte, once.
 	$(GO) run ./scripts/host-test
+	$(GO) run ./scripts/review-test
 
 generate: ## Write the generated files anew.
 	$(GO) generate ./...
