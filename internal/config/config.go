@@ -161,8 +161,8 @@ func (s Settings) ProblemsFor(scope Scope) []Problem {
 }
 
 // KeyNote says why no service key is sent although the operator may believe that
-// one is: to be added to the text of a refusal by LoopGrid. It is empty where
-// there is nothing to say.
+// one is, or why the one that is sent may not be what was meant: to be added to
+// the text of a refusal by LoopGrid. It is empty where there is nothing to say.
 func (s Settings) KeyNote() string {
 	for _, w := range s.Warnings {
 		if w.Variable == serviceKey {

@@ -206,6 +206,8 @@ func TestLoadFrom_Messages(t *testing.T) {
 		doReplace = "  → Replace it by your own value, or remove the variable."
 		doOneOf   = "  → Set it to one of them, or remove it."
 		unfilled  = " holds a placeholder that the host did not fill in."
+		quotedKey = "warning LOOPGRID_SERVICE_KEY: LOOPGRID_SERVICE_KEY begins or ends with a quote, which is sent as a part of the key."
+		doUnquote = "  → Set it to the key without quotes, unless LoopGrid's operator gave it with them."
 		asUnset   = " is a placeholder that the host did not fill in; it counts as not set."
 	)
 	tests := []struct {
@@ -304,6 +306,19 @@ func TestLoadFrom_Messages(t *testing.T) {
 			[]string{"LOOPGRID_SERVICE_KEY=YOUR_LOOPGRID_KEY"},
 			[]string{"problem 1 LOOPGRID_SERVICE_KEY: LOOPGRID_SERVICE_KEY still holds the text of an example.", doReplace},
 		},
+		{"key in quotes", []string{`LOOPGRID_SERVICE_KEY="lg_live_1"`}, []string{quotedKey, doUnquote}},
+		{"key in single quotes", []string{`LOOPGRID_SERVICE_KEY='lg_live_1'`}, []string{quotedKey, doUnquote}},
+		{"key in one quote", []string{`LOOPGRID_SERVICE_KEY="lg_live_1`}, []string{quotedKey, doUnquote}},
+		{
+			"key as a header",
+			[]string{"LOOPGRID_SERVICE_KEY=bearer lg_live_1"},
+			[]string{
+				"warning LOOPGRID_SERVICE_KEY: LOOPGRID_SERVICE_KEY starts with Bearer, which is sent as a part of the key.",
+				"  → Set it to the key alone, unless LoopGrid's operator gave it with that word.",
+			},
+		},
+		{"key with quotes inside", []string{`LOOPGRID_SERVICE_KEY=a"b'c`}, []string{}},
+		{"key with the word inside", []string{`LOOPGRID_SERVICE_KEY=bearerkey`}, nil},
 		{
 			"key over plain http",
 			[]string{"LOOPGRID_BASE_URL=http://10.0.0.7:8000", "LOOPGRID_SERVICE_KEY=k"},
@@ -536,6 +551,12 @@ func TestSettings_KeyNote(t *testing.T) {
 	assert.Equal(t,
 		"LOOPGRID_API_KEY is set, but this program does not read it. Use LOOPGRID_SERVICE_KEY, if that is what it is meant for.",
 		load(t, "LOOPGRID_API_KEY=k").KeyNote())
+	quoted := load(t, `LOOPGRID_SERVICE_KEY="k"`)
+	assert.Equal(t, `"k"`, quoted.ServiceKey.Reveal(), "a key is sent as it was given")
+	assert.Equal(t,
+		"LOOPGRID_SERVICE_KEY begins or ends with a quote, which is sent as a part of the key. "+
+			"Set it to the key without quotes, unless LoopGrid's operator gave it with them.",
+		quoted.KeyNote())
 }
 
 func TestSecret_IsShownNowhere(t *testing.T) {

@@ -45,6 +45,7 @@ func parse(given environment, environ map[string]string) Settings {
 		s.Workspace = ""
 	}
 	s.ServiceKey = setting(l, serviceKey, given.ServiceKey, parseServiceKey)
+	l.warnOfKey(s.ServiceKey.Reveal())
 	where := placeOf(environ)
 	s.EvidenceDir = setting(l, evidenceDir, given.EvidenceDir, where.evidenceDir)
 	if l.isBroken(evidenceDir) {
@@ -241,6 +242,22 @@ func parseWorkspace(text string) (string, *fault) {
 	}
 
 	return text, nil
+}
+
+// warnOfKey warns of what a key can hardly hold, and is sent all the same: what
+// a key is, only the service knows.
+func (l *loader) warnOfKey(key string) {
+	const word = "bearer "
+	switch {
+	case strings.Trim(key, `"'`) != key:
+		l.warn(serviceKey,
+			serviceKey+" begins or ends with a quote, which is sent as a part of the key.",
+			"Set it to the key without quotes, unless LoopGrid's operator gave it with them.")
+	case len(key) >= len(word) && strings.EqualFold(key[:len(word)], word):
+		l.warn(serviceKey,
+			serviceKey+" starts with Bearer, which is sent as a part of the key.",
+			"Set it to the key alone, unless LoopGrid's operator gave it with that word.")
+	}
 }
 
 func parseServiceKey(text string) (Secret, *fault) {
