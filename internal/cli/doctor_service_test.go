@@ -305,7 +305,7 @@ func TestDoctorWithAServiceInTrouble(t *testing.T) {
 			"[INFO] chain: not checked, the workspace has no decision yet\n",
 		}},
 		"what a terminal would obey": {routes{"/health": answering(200, `{"service":"loopgrid","version":"1\u001b[2J\u202e\n[OK] x lg_live_private"}`)}, 0, 0, []string{
-			"[OK] version: 1?[2J??[OK] x [service key]\n",
+			"[OK] version: 1 [2J [OK] x [service key]\n",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -271,6 +271,9 @@ func (w *Write) Review(ctx context.Context, decisionID string, review *Review) (
 	if reviewed.Event.EventID == "" {
 		return Reviewed{}, unusable(r, "it holds no review event")
 	}
+	if id := reviewed.Event.DecisionID; id != "" && id != decisionID {
+		return Reviewed{}, unusable(r, "it is the review of another decision")
+	}
 	return reviewed, nil
 }
 
@@ -297,10 +300,15 @@ func (c *Client) GetDecision(ctx context.Context, decisionID string) (*DecisionR
 		return nil, cause(err)
 	}
 	record := &DecisionRecord{}
+	isOther := false
+	check := func(id string) {
+		isOther = isOther || id != "" && id != decisionID
+	}
 	for name, value := range evidence.Members(a.body) {
 		switch name {
 		case "summary":
 			record.Summary = value
+			check(Member(value, "decision_id"))
 			for name, value := range evidence.Members(value) {
 				if name == "lifecycle" && value.Kind() == '{' {
 					record.Lifecycle = value
@@ -309,12 +317,17 @@ func (c *Client) GetDecision(ctx context.Context, decisionID string) (*DecisionR
 			}
 		case "events":
 			for event := range evidence.Elements(value) {
-				record.Events = append(record.Events, parseEvent(event))
+				parsed := parseEvent(event)
+				check(parsed.DecisionID)
+				record.Events = append(record.Events, parsed)
 			}
 		}
 	}
 	if record.Summary.Kind() != '{' || len(record.Events) == 0 {
 		return nil, &AnswerError{Method: r.method, Route: r.route, Reason: "it is not a decision with its events"}
+	}
+	if isOther {
+		return nil, &AnswerError{Method: r.method, Route: r.route, Reason: "it is the record of another decision"}
 	}
 	return record, nil
 }

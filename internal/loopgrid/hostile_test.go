@@ -86,6 +86,46 @@ func TestAnEventOfAnotherDecisionIsNotOurs(t *testing.T) {
 	assert.Equal(t, loopgrid.Unknown, loopgrid.OutcomeOf(err))
 }
 
+func TestAReviewOfAnotherDecisionIsNotOurs(t *testing.T) {
+	t.Parallel()
+	c := mount(t, answerJSON(`{"decision_id":"`+decisionID+`","state":"approve","review":`+strings.Replace(eventText, decisionID, "dec_other", 1)+`}`))
+	err := writing(t.Context(), c.Client, func(w *loopgrid.Write) error { return writers(decisionID)["review"](t.Context(), w) })
+	require.ErrorContains(t, err, "it is the review of another decision")
+	assert.Equal(t, loopgrid.Unknown, loopgrid.OutcomeOf(err))
+}
+
+func TestARecordOfAnotherDecisionIsNotTheOneAskedFor(t *testing.T) {
+	t.Parallel()
+	other := strings.Replace(eventText, decisionID, "dec_other", 1)
+	for name, answer := range map[string]string{
+		"summary":    `{"summary":{"decision_id":"dec_other"},"events":[` + eventText + `]}`,
+		"event":      `{"summary":{"decision_id":"` + decisionID + `"},"events":[` + other + `]}`,
+		"last event": `{"summary":{},"events":[` + eventText + `,` + other + `]}`,
+	} {
+		_, err := mount(t, answerJSON(answer)).GetDecision(t.Context(), decisionID)
+		var unusable *loopgrid.AnswerError
+		require.ErrorAs(t, err, &unusable, name)
+		assert.Equal(t, "it is the record of another decision", unusable.Reason, name)
+	}
+	_, err := mount(t, answerJSON(`{"summary":{"decision_id":"`+decisionID+`"},"events":[`+eventText+`]}`)).GetDecision(t.Context(), decisionID)
+	require.NoError(t, err)
+}
+
+// What the service says of itself is shown to people, by doctor.
+func TestWhatTheServiceSaysOfItselfIsPlainText(t *testing.T) {
+	t.Parallel()
+	const hostile = `"a\u001b[31m\n\u202e` + serviceKey + `"`
+	const plain = "a [31m [service key]"
+	m := mount(t, answerJSON(`{"service":`+hostile+`,"version":`+hostile+`,"evidence_profile":`+hostile+`,"database":`+hostile+
+		`,"signer":`+hostile+`,"payload_vault":`+hostile+`,"timestamping":"`+strings.Repeat("x", 1000)+`"}`))
+	health, err := m.Health(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, loopgrid.Health{Service: plain, Version: plain, EvidenceProfile: plain}, health)
+	ready, err := m.Ready(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, loopgrid.Ready{Database: plain, Signer: plain, PayloadVault: plain, Timestamping: strings.Repeat("x", 120) + "…"}, ready)
+}
+
 func TestRetryAfterIsNeverLongerThanADay(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]time.Duration{

@@ -9,7 +9,8 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-// Health is the answer of GET /health; fields are empty where the service does not send them.
+// Health is the answer of GET /health; fields are on one line without control characters and the key, and
+// empty where the service does not send them.
 type Health struct {
 	Service         string
 	Version         string
@@ -25,12 +26,13 @@ func (c *Client) Health(ctx context.Context) (Health, error) {
 		return Health{}, err
 	}
 	return Health{
-		Service: Member(a.body, "service"), Version: Member(a.body, "version"),
-		EvidenceProfile: Member(a.body, "evidence_profile"), Sandbox: a.sandbox,
+		Service: c.said(a, "service"), Version: c.said(a, "version"),
+		EvidenceProfile: c.said(a, "evidence_profile"), Sandbox: a.sandbox,
 	}, nil
 }
 
-// Ready is the answer of GET /ready; fields are empty where the service does not send them.
+// Ready is the answer of GET /ready; fields are on one line without control characters and the key, and
+// empty where the service does not send them.
 type Ready struct {
 	Database     string
 	Signer       string
@@ -46,9 +48,15 @@ func (c *Client) Ready(ctx context.Context) (Ready, error) {
 		return Ready{}, err
 	}
 	return Ready{
-		Database: Member(a.body, "database"), Signer: Member(a.body, "signer"),
-		PayloadVault: Member(a.body, "payload_vault"), Timestamping: Member(a.body, "timestamping"),
+		Database: c.said(a, "database"), Signer: c.said(a, "signer"),
+		PayloadVault: c.said(a, "payload_vault"), Timestamping: c.said(a, "timestamping"),
 	}, nil
+}
+
+// said is a member of what the service tells of itself, fit for a person.
+func (c *Client) said(a answer, name string) string {
+	const longest = 120
+	return c.clean(Member(a.body, name), longest)
 }
 
 func (c *Client) probe(ctx context.Context, path string) (answer, error) {
