@@ -33,6 +33,8 @@ type Process struct {
 	Transport http.RoundTripper
 	// Executable is the path of the program's own file, "" where it is not known.
 	Executable string
+	// LockDir is the folder of the lock files; empty is [loopgrid.DefaultLockDir].
+	LockDir string
 	// OS is the system that config writes for, as [runtime.GOOS] names it; empty is this one.
 	OS string
 	// Stop is closed at the first signal that asks the program to end.

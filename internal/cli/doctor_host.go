@@ -17,12 +17,7 @@ const programName = "loopgrid-mcp"
 
 // checkHost tells what a host on this machine would start, and with which settings.
 func (d *doctor) checkHost() {
-	if _, err := loopgrid.DefaultLockDir(); err != nil {
-		d.warn(idWriteLock, "write lock: other processes of this user are not kept out, "+err.Error(),
-			"On SQLite do not let two hosts write at once, or mend the folder that is named.")
-	} else {
-		d.ok(idWriteLock, "write lock: shared by all processes of this user on this machine")
-	}
+	d.checkLock()
 	d.info(idProgram, fmt.Sprintf("program: %s, version %s", known(d.process.Executable), Version))
 	d.checkPath()
 	if set := d.settings.Set; len(set) > 0 {
@@ -33,6 +28,23 @@ func (d *doctor) checkHost() {
 	if unread := d.settings.Unread; len(unread) > 0 {
 		d.info(idUnread, "variables that this program does not read: "+strings.Join(unread, ", "))
 	}
+}
+
+// checkLock finds out whether other processes are kept from writing at the same time.
+func (d *doctor) checkLock() {
+	const unlocked = "write lock: other processes of this user are not kept out, "
+	dir, err := d.process.lockDir()
+	if err != nil {
+		d.warn(idWriteLock, unlocked+err.Error(), "On SQLite do not let two hosts write at once.")
+		return
+	}
+	if err := loopgrid.CheckLockDir(dir); err != nil {
+		d.warn(idWriteLock, unlocked+err.Error(),
+			fmt.Sprintf("Remove %s, which is made anew as a folder of this user alone (mode 0700); where another user owns it, have them or an administrator do it. "+
+				"Until then do not let two hosts write at once on SQLite.", dir))
+		return
+	}
+	d.ok(idWriteLock, "write lock: shared by all processes of this user on this machine")
 }
 
 // checkPath finds out which program a host starts that is given its name only.

@@ -141,3 +141,26 @@ func TestDoctorEvidenceDirectoryThatCannotBeWritten(t *testing.T) {
 	t.Setenv("LOOPGRID_EVIDENCE_DIR", filepath.Join(dir, "new"))
 	assert.Contains(t, local(t, ""), "[FAIL] evidence directory writable: no, it cannot be made in "+dir+": permission denied\n")
 }
+
+func TestDoctorFindsALockFolderThatCannotBeUsed(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes mean nothing there")
+	}
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", "http://127.0.0.1:1")
+	dir := filepath.Join(t.TempDir(), "locks")
+	examine := func() string {
+		var out bytes.Buffer
+		cli.Run(t.Context(), cli.Process{Args: []string{"loopgrid-mcp", "doctor"}, Stdout: &out, Stderr: io.Discard, LockDir: dir})
+		return out.String()
+	}
+	const ok = "[OK] write lock: shared by all processes of this user on this machine\n"
+	assert.Contains(t, examine(), ok)
+	assert.NoDirExists(t, dir)
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	assert.Contains(t, examine(), ok)
+	require.NoError(t, os.Chmod(dir, 0o777)) //nolint:gosec // what is refused
+	assert.Contains(t, examine(), "[WARN] write lock: other processes of this user are not kept out, "+dir+" has mode -rwxrwxrwx instead of 0700\n"+
+		"  → Remove "+dir+", which is made anew as a folder of this user alone (mode 0700); where another user owns it, have them or an administrator do it. "+
+		"Until then do not let two hosts write at once on SQLite.\n")
+}

@@ -39,7 +39,7 @@ func newClient(p Process, s config.Settings, log *slog.Logger) *loopgrid.Client 
 	if len(s.ProblemsFor(config.AllCalls)) > 0 {
 		return nil
 	}
-	lockDir, err := loopgrid.DefaultLockDir()
+	lockDir, err := p.lockDir()
 	if err != nil {
 		log.Warn("only the writes of this process are ordered, other processes are not kept out", slog.Any("error", err))
 	}
@@ -47,4 +47,12 @@ func newClient(p Process, s config.Settings, log *slog.Logger) *loopgrid.Client 
 		BaseURL: s.BaseURL, Workspace: s.Workspace, ServiceKey: s.ServiceKey.Reveal(), UserAgent: "loopgrid-mcp/" + Version,
 		Timeout: s.Timeout, MaxEvidenceBytes: s.MaxEvidenceBytes, LockDir: lockDir, Transport: p.Transport, Log: log,
 	})
+}
+
+// lockDir returns the folder of the lock files; the error says why there is none.
+func (p Process) lockDir() (string, error) {
+	if p.LockDir != "" {
+		return p.LockDir, nil
+	}
+	return loopgrid.DefaultLockDir()
 }

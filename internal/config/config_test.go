@@ -318,7 +318,7 @@ func TestLoadFrom_Messages(t *testing.T) {
 			},
 		},
 		{"key with quotes inside", []string{`LOOPGRID_SERVICE_KEY=a"b'c`}, []string{}},
-		{"key with the word inside", []string{`LOOPGRID_SERVICE_KEY=bearerkey`}, nil},
+		{"key with the word inside", []string{`LOOPGRID_SERVICE_KEY=bearerkey`}, []string{}},
 		{
 			"key over plain http",
 			[]string{"LOOPGRID_BASE_URL=http://10.0.0.7:8000", "LOOPGRID_SERVICE_KEY=k"},

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/netip"
 	"net/url"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -448,4 +449,20 @@ func (e *lockError) Unwrap() error { return e.cause }
 // unsettled.
 func (e *lockError) callAgainIn() int {
 	return int(math.Ceil(e.unsettled.Seconds()))
+}
+
+// CheckLockDir finds out whether the lock files may be kept in dir, as it is now; it makes and changes nothing. The error says why
+// not: dir is no folder or a link, belongs to another user, or is open to one. A folder that is missing is made with the first write.
+func CheckLockDir(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Lstat(dir); err != nil {
+			return nil //nolint:nilerr // there is none
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("open the lock folder: %w", err)
+	}
+	defer root.Close() //nolint:errcheck // Nothing was written through it.
+	return checkLockRoot(root)
 }

@@ -208,3 +208,25 @@ func TestWriteLockFollowsReplacedTurnstiles(t *testing.T) {
 		require.True(t, l.file.files[i].current())
 	}
 }
+
+func TestCheckLockDir(t *testing.T) {
+	t.Parallel()
+	dir := lockFolder(t)
+	require.NoError(t, CheckLockDir(dir))
+	require.NoDirExists(t, dir, "nothing is made")
+	require.NoError(t, os.Mkdir(dir, 0o700))
+	require.NoError(t, CheckLockDir(dir))
+	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // what is refused
+	require.EqualError(t, CheckLockDir(dir), dir+" has mode -rwxr-xr-x instead of 0700")
+	require.NoError(t, os.Chmod(dir, 0o700)) //nolint:gosec // a directory
+
+	link := dir + "-link"
+	require.NoError(t, os.Symlink(dir, link))
+	require.EqualError(t, CheckLockDir(link), link+" is a link")
+	dangling := dir + "-dangling"
+	require.NoError(t, os.Symlink(dir+"-missing", dangling))
+	require.ErrorContains(t, CheckLockDir(dangling), "open the lock folder: ")
+	file := dir + "-file"
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.ErrorContains(t, CheckLockDir(file), "open the lock folder: ")
+}
