@@ -106,6 +106,16 @@ func TestNextIsNoDeadEndInProofOnly(t *testing.T) {
 		"or record the decision anew in another mode with a new idempotency_key.", r.str(t, "next"))
 }
 
+// A call that repeats a decision and leaves out its policy does not know what the policy said.
+func TestNextOfAReplayWithoutAPolicyIsTrue(t *testing.T) {
+	t.Parallel()
+	x, _ := open(t)
+	const arguments = `{"decision_type":"t","proposed_action":{"amount":5000},"idempotency_key":"k"`
+	assert.Contains(t, x.ok("loopgrid.record_decision", arguments+`,"policy_id":"refund-policy"}`).str(t, "next"), "blocked: do not act.")
+	assert.Equal(t, "captured: this call asked no policy, so its answer allows nothing; loopgrid.get_evidence shows whether a policy result was recorded before, "+
+		"and act only as that says.", x.ok("loopgrid.record_decision", arguments+`}`).str(t, "next"))
+}
+
 // The key of another decision says nothing about the state of this one.
 func TestAKeyOfAnotherDecisionIsNoRefusalOfTheAction(t *testing.T) {
 	t.Parallel()

@@ -380,6 +380,8 @@ func receipt(event jsontext.Value) jsontext.Value {
 // next says what the policy's result means for the caller.
 func (d *decisionCall) next() string {
 	switch {
+	case d.args.text("policy_id") == "" && d.replayed():
+		return "captured: this call asked no policy, so its answer allows nothing; " + d.the("get_evidence") + " shows whether a policy result was recorded before, and act only as that says."
 	case d.args.text("policy_id") == "":
 		return "captured: no policy was asked, so this record allows nothing by itself. After the action was carried out, call " + d.the("record_action") + "."
 	case d.policyResult == "auto_allowed":

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 // Exit codes.
@@ -51,6 +52,17 @@ func Run(ctx context.Context, p Process) int {
 	if len(args) == 0 {
 		return runServe(ctx, p)
 	}
+	out := &printer{out: p.Stdout}
+	p.Stdout = out
+	code := runCommand(ctx, p, args)
+	if err := out.failed(); err != nil {
+		fmt.Fprintf(p.Stderr, "loopgrid-mcp: cannot write to stdout: %v\n", err)
+		code = max(code, exitFailed)
+	}
+	return code
+}
+
+func runCommand(ctx context.Context, p Process, args []string) int {
 	switch command, rest := args[0], args[1:]; command {
 	case "doctor":
 		return runDoctor(ctx, p, rest)
@@ -79,4 +91,28 @@ func alone(p Process, command string, rest []string, run func(io.Writer) int) in
 func usage(p Process, problem string) int {
 	fmt.Fprintf(p.Stderr, "loopgrid-mcp: %s\nRun loopgrid-mcp help for the commands.\n", problem)
 	return exitUsage
+}
+
+// printer is the stdout of a command: it remembers that something could not be written.
+type printer struct {
+	out io.Writer
+
+	mu  sync.Mutex
+	err error
+}
+
+func (p *printer) Write(text []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n, err := p.out.Write(text)
+	if p.err == nil {
+		p.err = err
+	}
+	return n, err
+}
+
+func (p *printer) failed() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
 }

@@ -3,6 +3,7 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/loopgridio/loopgrid-mcp/internal/cli"
 	"github.com/loopgridio/loopgrid-mcp/internal/config"
+	"github.com/loopgridio/loopgrid-mcp/internal/sandbox"
 )
 
 // run runs the program with these arguments and no input.
@@ -204,6 +206,7 @@ func TestServeWithBrokenSettingsStarts(t *testing.T) {
 	assert.Contains(t, out.String(), `"serverInfo":{"name":"loopgrid-mcp"`)
 	assert.Contains(t, errs.String(), "LOOPGRID_BASE_URL")
 	assert.Contains(t, errs.String(), "waiting for an MCP host on stdin")
+	assert.Contains(t, errs.String(), "loopgrid-mcp config HOST")
 }
 
 // blocked is a stderr that nobody reads.
@@ -229,4 +232,37 @@ func TestAnUnreadStderrStopsNothing(t *testing.T) {
 	code := cli.Run(t.Context(), cli.Process{Args: []string{"loopgrid-mcp"}, Stdin: strings.NewReader(in.String()), Stdout: &out, Stderr: stderr})
 	assert.Equal(t, 0, code)
 	assert.Positive(t, strings.Count(out.String(), "decision_id: required, and missing"))
+}
+
+// full is a disk without room.
+type full struct{}
+
+var errFull = errors.New("no space left on device")
+
+func (full) Write([]byte) (int, error) { return 0, errFull }
+
+func TestWhatCannotBePrintedIsAFailure(t *testing.T) {
+	clearEnvironment(t)
+	t.Setenv("LOOPGRID_BASE_URL", serve(t, sandbox.New(sandbox.Options{})))
+	for _, args := range [][]string{{"version"}, {"help"}, {"doctor"}, {"doctor", "--json"}, {"doctor", "--help"}, {"config", "cursor"}, {"sandbox", "--help"}} {
+		var errs bytes.Buffer
+		code := cli.Run(t.Context(), cli.Process{
+			Args: append([]string{"loopgrid-mcp"}, args...), Stdout: full{}, Stderr: &errs, Executable: "/usr/bin/loopgrid-mcp",
+		})
+		assert.Equal(t, 1, code, args)
+		assert.True(t, strings.HasSuffix(errs.String(), "loopgrid-mcp: cannot write to stdout: no space left on device\n"), "%v: %s", args, errs.String())
+	}
+}
+
+func TestSandboxOnEveryAddress(t *testing.T) {
+	t.Parallel()
+	for _, addr := range []string{"0.0.0.0:0", ":0", "[::]:0"} {
+		s := startSandbox(t, "--addr", addr)
+		url := s.waitFor(t, `Listening on (http://\S+:\d+) `)
+		assert.Regexp(t, `^http://127\.0\.0\.1:\d+$`, url)
+		s.waitFor(t, `(WARNING: other machines can reach it, on every address of this one\.)`)
+		assert.Equal(t, http.StatusOK, post(t, url, ""))
+		close(s.stop)
+		assert.Equal(t, 0, <-s.code)
+	}
 }

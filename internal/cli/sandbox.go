@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/sandbox"
@@ -42,9 +43,10 @@ func runSandbox(ctx context.Context, p Process, args []string) int {
 		return exitFailed
 	}
 	fmt.Fprintf(p.Stdout, "SANDBOX, not LoopGrid: %s, all in memory, gone when it ends. What it records proves nothing.\n", sandbox.Version)
-	fmt.Fprintf(p.Stdout, "Listening on http://%s (workspace default, policy refund-policy).\n", listener.Addr())
-	if host, _, err := net.SplitHostPort(listener.Addr().String()); err == nil && !net.ParseIP(host).IsLoopback() {
-		fmt.Fprintln(p.Stdout, "WARNING: other machines can reach it.")
+	address, warning := reached(listener.Addr().String())
+	fmt.Fprintf(p.Stdout, "Listening on http://%s (workspace default, policy refund-policy).\n", address)
+	if warning != "" {
+		fmt.Fprintln(p.Stdout, warning)
 	}
 	if *auth {
 		fmt.Fprintln(p.Stdout, "Keys of workspace default (LOOPGRID_SERVICE_KEY):")
@@ -72,4 +74,19 @@ func runSandbox(ctx context.Context, p Process, args []string) int {
 	}
 	<-stopped
 	return exitOK
+}
+
+// reached returns the address at which this machine reaches what listens at address, and a warning where others do too.
+func reached(address string) (usable, warning string) {
+	listening, err := netip.ParseAddrPort(address)
+	switch ip := listening.Addr(); {
+	case err != nil, ip.IsLoopback():
+		return address, ""
+	case ip.IsUnspecified():
+		// Go listens on IPv4 as well where it is told to listen on every IPv6 address.
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), listening.Port()).String(),
+			"WARNING: other machines can reach it, on every address of this one."
+	default:
+		return address, "WARNING: other machines can reach it."
+	}
 }

@@ -24,7 +24,7 @@ func runServe(ctx context.Context, p Process) int {
 		log.Error("configuration", slog.String("variable", problem.Variable), slog.String("problem", problem.Message), slog.String("remedy", problem.Remedy))
 	}
 	if p.Terminal {
-		fmt.Fprintln(stderr, "loopgrid-mcp is waiting for an MCP host on stdin. To check the set-up run loopgrid-mcp doctor; Ctrl-C ends it.")
+		fmt.Fprintln(stderr, "loopgrid-mcp is waiting for an MCP host on stdin. loopgrid-mcp config HOST prints how to tell a host about it, loopgrid-mcp doctor checks the set-up; Ctrl-C ends it.")
 	}
 	b := bridge.New(bridge.Options{Settings: settings, Version: Version, Client: newClient(p, settings, log), Log: log})
 	if err := b.Serve(ctx, p.Stdin, p.Stdout, p.Stop); err != nil {
