@@ -13,6 +13,7 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -73,11 +74,11 @@ func (b *Bridge) Serve(ctx context.Context, in io.Reader, out io.Writer, stop <-
 		t.startInOrder(b.arrive),
 		hideKey(b.settings.ServiceKey.Reveal()),
 		logCalls(b.log),
+		b.endCalls(ending),
 		recoverPanics(b.log, known),
 		answerErrors(b.toolNames, known),
 		pinVersion(),
 		b.spellNames,
-		endWaiting(ending),
 		endQuestions(t.ended()),
 	)
 	go func() {
@@ -110,20 +111,61 @@ func (b *Bridge) toolNames(req *mcp.CallToolRequest) []string {
 	return names
 }
 
-// endWaiting returns the middleware that ends a call which has sent nothing when ending is done, so that it is still answered. A
-// call that has sent something does not look at its context any more.
-func endWaiting(ending context.Context) mcp.Middleware {
+// endCalls returns the middleware that has every call answered before the process ends. When ending is done, a call that has sent
+// nothing is cancelled, and says so itself. One that has sent something does not look at its context any more: where it is not
+// complete shortly after, it is answered with what is known of it, and its handler is left behind with its turn at the ledger.
+func (b *Bridge) endCalls(ending context.Context) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if _, ok := req.(*mcp.CallToolRequest); !ok {
+			c := callOf(ctx)
+			if c == nil {
 				return next(ctx, method, req)
 			}
 			ctx, cancel := context.WithCancelCause(ctx)
-			defer cancel(nil)
-			defer context.AfterFunc(ending, func() { cancel(errEnding) })()
-			return next(ctx, method, req)
+			var result mcp.Result
+			var err error
+			handled := make(chan struct{})
+			go func() {
+				defer close(handled)
+				defer cancel(nil)
+				result, err = next(ctx, method, req)
+			}()
+			select {
+			case <-handled:
+				return result, err
+			case <-ending.Done():
+			}
+			cancel(errEnding)
+			select {
+			case <-handled:
+				return result, err
+			case <-time.After(lastAnswers):
+			}
+			if write := b.sentBy(c); write != nil {
+				c.leftBehind = true
+				go func() {
+					<-handled
+					write.End()
+				}()
+				return failed("Outcome unknown: the server was told to end before LoopGrid had answered.", c.steps.known(c)), nil
+			}
+			<-handled
+			return result, err
 		}
 	}
+}
+
+// lastAnswers is how long before the end of [lastWords] a call that waits for LoopGrid is answered without it.
+const lastAnswers = lastWords / 2
+
+// sentBy returns the turn at the ledger of a call that has it and has sent something; nil for any other.
+func (b *Bridge) sentBy(c *call) *loopgrid.Write {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.writing[c] || !c.write.Sent() {
+		return nil
+	}
+	return c.write
 }
 
 // errEnding is why a call that waits ends when the server does.

@@ -115,9 +115,11 @@ type session struct {
 	in    *io.PipeWriter
 	lines *bufio.Reader
 	log   *syncBuffer
-	stop  chan struct{}
-	done  chan error
-	id    int
+	// client is the one of the bridge.
+	client *loopgrid.Client
+	stop   chan struct{}
+	done   chan error
+	id     int
 }
 
 type syncBuffer struct {
@@ -159,7 +161,7 @@ func serveExactly(tb testing.TB, transport http.RoundTripper, environ ...string)
 	b := bridge.New(bridge.Options{Settings: settings, Version: "test", Client: client, Log: log})
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
-	x := &session{t: tb, in: inW, lines: bufio.NewReaderSize(outR, 1<<20), log: logged, stop: make(chan struct{}), done: make(chan error, 1)}
+	x := &session{t: tb, in: inW, lines: bufio.NewReaderSize(outR, 1<<20), log: logged, client: client, stop: make(chan struct{}), done: make(chan error, 1)}
 	go func() {
 		x.done <- b.Serve(context.Background(), inR, outW, x.stop)
 		_ = outW.Close()

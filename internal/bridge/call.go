@@ -32,6 +32,9 @@ type call struct {
 	warnings  []warning
 	outcome   string // for the log
 	cause     string // for the log: what ended a request to LoopGrid, in a word
+	// leftBehind says that the call is answered although its handler still runs: nothing of the call that the handler may change is to
+	// be looked at any more. The goroutine of the middleware alone uses it.
+	leftBehind bool
 }
 
 type callKey struct{}
@@ -46,7 +49,9 @@ func (b *Bridge) arrive(ctx context.Context, req *mcp.CallToolRequest) (context.
 	}
 	c.write = b.client.NewWrite()
 	return ctx, func() {
-		c.write.End()
+		if !c.leftBehind { // else its turn ends with its handler
+			c.write.End()
+		}
 		c.progress.stop()
 	}
 }

@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -68,6 +69,72 @@ func TestCancelledDecisionIsCompleted(t *testing.T) {
 		assert.Equal(t, "model_completed", events[1].EventType)
 		assert.Contains(t, x.log.String(), "outcome=ok")
 	})
+}
+
+// TestAWriteWithoutAnswerAtTheEnd: it is answered shortly before the process ends, and its turn is not given up, since LoopGrid may still be
+// at work on it.
+func TestAWriteWithoutAnswerAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		tool, arguments string
+		part            string // of the request that is not answered
+		want            string
+	}{
+		"decision": {"loopgrid.record_decision", decideSlowly, "POST /api/v1/decisions", "Outcome unknown: the server was told to end before LoopGrid had answered.\n" +
+			"What became of the call:\n- decision: outcome unknown\n- model_event: outcome unknown\n" +
+			"To find out and to finish, call loopgrid.record_decision again with idempotency_key \"k\" and otherwise the same arguments: what is recorded already is not recorded again."},
+		"second step": {"loopgrid.record_decision", decideSlowly, "/events", "- decision: recorded now\n- model_event: outcome unknown\ndecision_id: dec_"},
+		"action": {
+			"loopgrid.record_action", `{"decision_id":"dec_1","tool":"t","idempotency_key":"k"}`, "/events",
+			"of decision dec_1: outcome unknown\ndecision_id: dec_1.\nTo find out and to finish, call loopgrid.record_action again with idempotency_key \"k\"",
+		},
+		"review": {"loopgrid.record_review", `{"decision_id":"dec_1","action":"approve"}`, "/review", "the review of decision dec_1: outcome unknown\ndecision_id: dec_1.\nLook in LoopGrid before you repeat it."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				x, s := open(t, "LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true", "LOOPGRID_MCP_REVIEWER_ID=ann")
+				goOn := make(chan struct{})
+				s.mu.Lock()
+				s.before = func(r sent) (*http.Response, error) {
+					if strings.Contains(r.String(), test.part) {
+						<-goOn
+					}
+					return nil, nil //nolint:nilnil // the sandbox answers
+				}
+				s.mu.Unlock()
+				x.begin("1", test.tool, test.arguments)
+				synctest.Wait()
+				began := time.Now()
+				close(x.stop)
+				line := x.receive()
+				assert.Equal(t, 1350*time.Millisecond, time.Since(began))
+				var answer struct{ Result result }
+				require.NoError(t, json.Unmarshal([]byte(line), &answer))
+				assert.True(t, answer.Result.IsError)
+				assert.Contains(t, answer.Result.text(), test.want)
+				require.NoError(t, <-x.done)
+				x.done <- nil // for whoever cleans up
+				assert.Equal(t, 1350*time.Millisecond, time.Since(began), "nothing is waited for once all is answered")
+				assert.Contains(t, x.log.String(), `outcome="outcome unknown"`)
+
+				turn := make(chan error)
+				go func() {
+					w := x.client.NewWrite()
+					defer w.End()
+					turn <- w.Begin(t.Context())
+				}()
+				synctest.Wait()
+				select {
+				case <-turn:
+					assert.Fail(t, "the turn was given up")
+				default:
+				}
+				close(goOn)
+				require.NoError(t, <-turn)
+			})
+		})
+	}
 }
 
 // TestCancelledWhileWaiting: a call that waits for its turn sends nothing any more.

@@ -15,6 +15,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
 // The middleware is added as
@@ -73,7 +75,11 @@ func logCalls(log *slog.Logger) mcp.Middleware {
 			id, _ := ctx.Value(wireIDKey{}).(string)
 			outcome, requestID := outcomeOf(result, err), ""
 			var cause []slog.Attr
-			if c := callOf(ctx); c != nil {
+			switch c := callOf(ctx); {
+			case c == nil:
+			case c.leftBehind:
+				requestID, outcome = c.requestID, loopgrid.Unknown.String()
+			default:
 				requestID = c.requestID
 				if c.cause != "" {
 					cause = append(cause, slog.String("cause", c.cause))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,14 +12,14 @@ import (
 // any other writer in between. Two writes at once break LoopGrid's chain for good where it runs on SQLite, its default.
 //
 // [Client.NewWrite] takes a place in the queue, [Write.Begin] waits for the turn, the methods that send follow, and [Write.End]
-// gives the turn up. A Write is used by one goroutine.
+// gives the turn up. A Write is used by one goroutine, but for [Write.Sent], which others may ask.
 type Write struct {
 	c      *Client
 	ticket *ticket
 	// deadline bounds everything after Begin. sent is set with the first POST: from then on the call goes on until it is
 	// complete, even where its context has ended, so that no decision is left half recorded.
 	deadline time.Time
-	sent     bool
+	sent     atomic.Bool
 }
 
 // NewWrite takes the next place in the queue of this process's writers and returns at once.
@@ -41,7 +42,7 @@ func (w *Write) Begin(ctx context.Context) error {
 func (w *Write) End() { w.ticket.leave() }
 
 // Sent says whether a request of this call may have reached the service.
-func (w *Write) Sent() bool { return w.sent }
+func (w *Write) Sent() bool { return w.sent.Load() }
 
 // UnsettledFor returns for how long other writes wait now because a request of this call went unanswered; 0 if they need not.
 func (w *Write) UnsettledFor() time.Duration { return w.ticket.unsettledFor() }
@@ -55,13 +56,14 @@ var ErrNoTimeLeft = errors.New("not sent: the time for this call was nearly over
 
 // send sends one request of the call. The error is a [*WriteError].
 func (w *Write) send(ctx context.Context, r *request) (answer, error) {
-	if !w.sent && ctx.Err() != nil {
-		return answer{}, &WriteError{Err: fmt.Errorf("cancelled before anything was sent: %w", context.Cause(ctx))}
-	}
 	if time.Until(w.deadline) < min(2*time.Second, w.c.o.Timeout/4) {
 		return answer{}, &WriteError{Err: ErrNoTimeLeft}
 	}
-	w.sent = true
+	// In this order whoever cancels the context and then asks Sent learns of every request that is sent.
+	if first := !w.sent.Swap(true); first && ctx.Err() != nil {
+		w.sent.Store(false)
+		return answer{}, &WriteError{Err: fmt.Errorf("cancelled before anything was sent: %w", context.Cause(ctx))}
+	}
 	ctx, cancel := w.context(ctx)
 	defer cancel()
 	if r.kind != evaluate {
@@ -97,7 +99,7 @@ func (w *Write) GetDecision(ctx context.Context, decisionID string) (*DecisionRe
 }
 
 func (w *Write) context(ctx context.Context) (context.Context, context.CancelFunc) {
-	if w.sent {
+	if w.sent.Load() {
 		ctx = context.WithoutCancel(ctx)
 	}
 	return context.WithDeadline(ctx, w.deadline)
