@@ -36,6 +36,7 @@ type Bridge struct {
 	log       *slog.Logger
 	tools     []*tool
 	questions *questions
+	hide      keyHider // the service key, in every text that leaves
 	server    *mcp.Server
 
 	mu      sync.Mutex
@@ -46,7 +47,7 @@ type Bridge struct {
 
 // New returns a bridge. Nothing is contacted before the first call.
 func New(o Options) *Bridge {
-	b := &Bridge{settings: o.Settings, client: o.Client, log: o.Log, tools: catalogue(), questions: newQuestions(), writing: map[*call]bool{}}
+	b := &Bridge{settings: o.Settings, client: o.Client, log: o.Log, tools: catalogue(), questions: newQuestions(), hide: newKeyHider(o.Settings.ServiceKey.Reveal()), writing: map[*call]bool{}}
 	b.server = mcp.NewServer(
 		&mcp.Implementation{Name: "loopgrid-mcp", Title: "LoopGrid", Version: o.Version, WebsiteURL: "https://github.com/loopgridio/loopgrid-mcp"},
 		&mcp.ServerOptions{
@@ -72,7 +73,7 @@ func (b *Bridge) Serve(ctx context.Context, in io.Reader, out io.Writer, stop <-
 	defer end()
 	b.server.AddReceivingMiddleware(
 		t.startInOrder(b.arrive),
-		hideKey(b.settings.ServiceKey.Reveal()),
+		hideKey(b.hide),
 		logCalls(b.log),
 		b.endCalls(ending),
 		recoverPanics(b.log, known),

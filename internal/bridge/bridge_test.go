@@ -36,6 +36,8 @@ type service struct {
 	requests []sent
 	// before answers a request in place of the sandbox; nil answers and no error mean that the sandbox answers.
 	before func(sent) (*http.Response, error)
+	// untilCancelled has every request wait for the end of its context.
+	untilCancelled bool
 }
 
 // sent is a request as it left the bridge.
@@ -65,6 +67,10 @@ func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.requests = append(s.requests, one)
 	before := s.before
 	s.mu.Unlock()
+	if s.untilCancelled {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
 	if before != nil {
 		if res, err := before(one); res != nil || err != nil {
 			return res, err

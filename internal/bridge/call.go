@@ -111,7 +111,7 @@ func (c *call) answer(ctx context.Context) *mcp.CallToolResult {
 		c.warnLineBreakers(name)
 	}
 	if c.progress == nil { // it goes on while a person is asked
-		c.progress = startProgress(ctx, c.req)
+		c.progress = startProgress(ctx, c.req, c.hide)
 	}
 	return c.tool.run(ctx, c)
 }
@@ -292,9 +292,26 @@ func join(sentences ...string) string {
 }
 
 // readFailed is the error of a call that records nothing.
-func (c *call) readFailed(what string, err error) *mcp.CallToolResult {
+func (c *call) readFailed(ctx context.Context, what string, err error) *mcp.CallToolResult {
+	if cut := c.cutOff(ctx, what); cut != nil {
+		return cut
+	}
 	c.outcome, c.cause = "failed", loopgrid.Cause(err)
 	return failed(what+": "+sentence(err), c.mendable(err), again(err))
+}
+
+// cutOff is the error of a read that the client or the end of the server cut short; nil for any other.
+func (c *call) cutOff(ctx context.Context, what string) *mcp.CallToolResult {
+	switch {
+	case ctx.Err() == nil:
+		return nil
+	case errors.Is(context.Cause(ctx), errEnding):
+		c.outcome, c.cause = "cancelled", errEnding.Error()
+		return failed(what+": the server was told to end before LoopGrid had answered.", "It reads only: call again.")
+	default:
+		c.outcome = "cancelled"
+		return failed(what+": the call was cancelled.", "It reads only: call again.")
+	}
 }
 
 // again says that a read which found no answer does no harm when it is repeated.

@@ -52,13 +52,13 @@ func (c *call) getEvidence(ctx context.Context) *mcp.CallToolResult {
 	c.progress.step("LoopGrid is preparing the bundle")
 	body, err := c.client.Evidence(ctx, id, payloads)
 	if err != nil {
-		return c.downloadFailed(err, "")
+		return c.downloadFailed(ctx, err, "")
 	}
 	defer body.Close()
 	c.progress.step("downloading the bundle")
 	bundle, err := saveBundle(ctx, c.settings.EvidenceDir.Path, id, payloads, body)
 	if err != nil {
-		return c.downloadFailed(err, "Nothing was kept; an older file of the same name is as it was.")
+		return c.downloadFailed(ctx, err, "Nothing was kept; an older file of the same name is as it was.")
 	}
 	verification, note := bundle.verification, "server_verification is LoopGrid's own check at the time of the export. For a check that does not rely on the service, run loopgrid-verify on the file."
 	if verification == nil {
@@ -79,7 +79,10 @@ func (c *call) verifyAgain(ctx context.Context, id, note string) (jsontext.Value
 	return v.Raw, note
 }
 
-func (c *call) downloadFailed(err error, kept string) *mcp.CallToolResult {
+func (c *call) downloadFailed(ctx context.Context, err error, kept string) *mcp.CallToolResult {
+	if cut := c.cutOff(ctx, "The evidence was not downloaded"); cut != nil {
+		return cut
+	}
 	c.outcome, c.cause = "failed", loopgrid.Cause(err)
 	return failed("The evidence was not downloaded: "+sentence(err), c.mendDownload(err), again(err), kept)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -17,21 +18,24 @@ const (
 	// shortestSecret is the length of the shortest key that is looked for. Hiding a shorter one would tear up every text.
 	shortestSecret = 8
 
+	// telling is how much of the beginning of a key is recognized, in bytes: LoopGrid's keys all begin with the same eight.
+	telling = 12
+
 	hiddenKey = "[service key]"
 )
 
 // hideKey returns the middleware that takes the service key out of every answer, should a service or something in front of it send
-// it back: in an event, a verification or an error, it would end up in the transcript of the host.
-func hideKey(key string) mcp.Middleware {
+// it back: in an event, a verification, or an error, it would end up in the transcript of the host. Questions and progress go
+// another way, and hide it where they are made.
+func hideKey(hide keyHider) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
-		if len(key) < shortestSecret {
+		if hide.plain == "" {
 			return next
 		}
-		hide := newKeyHider(key)
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			res, err := next(ctx, method, req)
 			if coded, ok := errors.AsType[*jsonrpc.Error](err); ok {
-				return res, &jsonrpc.Error{Code: coded.Code, Message: hide.text(coded.Message), Data: coded.Data}
+				return res, &jsonrpc.Error{Code: coded.Code, Message: hide.text(coded.Message), Data: hide.json(coded.Data)}
 			}
 			if answer, ok := res.(*mcp.CallToolResult); ok && answer != nil {
 				hide.result(answer)
@@ -41,10 +45,13 @@ func hideKey(key string) mcp.Middleware {
 	}
 }
 
-// keyHider knows the key as it is, and as it stands in a JSON string.
+// keyHider knows the key as it is, and as it stands in a JSON string. The zero keyHider hides nothing.
 type keyHider struct{ plain, quoted string }
 
 func newKeyHider(key string) keyHider {
+	if len(key) < shortestSecret {
+		return keyHider{}
+	}
 	quoted := evidence.Text(key)
 	return keyHider{plain: key, quoted: string(quoted[1 : len(quoted)-1])}
 }
@@ -68,29 +75,64 @@ func (h keyHider) result(answer *mcp.CallToolResult) {
 }
 
 func (h keyHider) text(s string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(s, h.plain, hiddenKey), h.quoted, hiddenKey)
+	if h.plain == "" {
+		return s
+	}
+	return masked(masked(s, h.plain), h.quoted)
 }
 
-// json hides the key in the strings of a JSON text alone: a key of digits could be a part of a number.
+// masked hides a secret, and the beginning of one: texts of the service are cut before they come here.
+func masked(s, secret string) string {
+	start := beginning(secret)
+	var out strings.Builder
+	for {
+		i := strings.Index(s, start)
+		if i < 0 {
+			break
+		}
+		n := len(start)
+		for n < len(secret) && i+n < len(s) && s[i+n] == secret[n] {
+			n++
+		}
+		for i+n < len(s) && !utf8.RuneStart(s[i+n]) {
+			n--
+		}
+		out.WriteString(s[:i] + hiddenKey)
+		s = s[i+n:]
+	}
+	return out.String() + s
+}
+
+// beginning is what a secret is recognized by.
+func beginning(secret string) string { return secret[:min(len(secret), telling)] }
+
+// json hides the key in the strings of a JSON text alone: a key of digits could be a part of a number. A string may spell any
+// character of the key as an escape.
 func (h keyHider) json(text []byte) []byte {
-	if !bytes.Contains(text, []byte(h.quoted)) {
+	if h.plain == "" || !bytes.Contains(text, []byte(beginning(h.quoted))) && bytes.IndexByte(text, '\\') < 0 {
 		return text
 	}
 	var out []byte
+	done := 0
 	for i := 0; i < len(text); {
 		start := bytes.IndexByte(text[i:], '"')
 		if start < 0 {
-			return append(out, text[i:]...)
+			break
 		}
 		start += i
 		end := skipString(text, start)
 		if end < 0 {
-			return append(out, text[i:]...) // no JSON: see isValidStructure
+			break // no JSON: see isValidStructure
 		}
-		out = append(out, text[i:start+1]...)
-		out = append(out, bytes.ReplaceAll(text[start+1:end-1], []byte(h.quoted), []byte(hiddenKey))...)
-		out = append(out, '"')
+		meant := string(unquoteJSON(text[start:end]))
+		if safe := masked(meant, h.plain); safe != meant {
+			out = append(append(out, text[done:start]...), quoteJSON(safe)...)
+			done = end
+		}
 		i = end
 	}
-	return out
+	if done == 0 {
+		return text
+	}
+	return append(out, text[done:]...)
 }

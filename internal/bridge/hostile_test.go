@@ -44,6 +44,23 @@ func TestTheKeyIsHiddenInResults(t *testing.T) {
 	assert.NotContains(t, x.log.String(), "0123456789")
 }
 
+// Any character of the key can be an escape in JSON, and texts of the service are cut before they are shown.
+func TestTheKeyIsHiddenHoweverItIsSpelled(t *testing.T) {
+	t.Parallel()
+	const key = "lg_live_0123456789abcdef"
+	x, s := open(t, "LOOPGRID_SERVICE_KEY="+key)
+	s.answerWith("", http.StatusOK, "application/json", `{"valid":true,"a":"lg\u005flive_\u0030123456789abcdef","b":"x `+key+` y"}`)
+	r := x.ok("loopgrid.verify_evidence", `{"decision_id":"dec_1"}`)
+	assert.Equal(t, `"[service key]"`, r.member(t, "verification", "a"))
+	assert.Equal(t, `"x [service key] y"`, r.member(t, "verification", "b"))
+	assert.NotContains(t, r.text(), "0123456789")
+
+	actor := strings.Repeat("x", 40) + key
+	s.answerWith("", http.StatusOK, "application/json", `{"event_id":"evt_1","decision_id":"dec_1","event_type":"tool_executed","actor":{"type":"tool","id":"`+actor+`"}}`)
+	text := x.fails("loopgrid.record_action", `{"decision_id":"dec_1","tool":"t","idempotency_key":"k"}`)
+	assert.Contains(t, text, "xxx[service key]…")
+}
+
 // A key of digits may be part of a number, and a short one of everything: neither may damage a result.
 func TestHidingTheKeyDamagesNothing(t *testing.T) {
 	t.Parallel()

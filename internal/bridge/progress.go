@@ -12,6 +12,7 @@ import (
 // on progress then wait for a long verification or for another writer.
 type progress struct {
 	session *mcp.ServerSession
+	hide    keyHider
 	token   any
 	steps   chan string
 	done    chan struct{}
@@ -19,12 +20,12 @@ type progress struct {
 }
 
 // startProgress returns nil, which is usable, where the client asked for no progress.
-func startProgress(ctx context.Context, req *mcp.CallToolRequest) *progress {
+func startProgress(ctx context.Context, req *mcp.CallToolRequest, hide keyHider) *progress {
 	token := req.Params.GetProgressToken()
 	if token == nil || req.Session == nil {
 		return nil
 	}
-	p := &progress{session: req.Session, token: token, steps: make(chan string), done: make(chan struct{})}
+	p := &progress{session: req.Session, hide: hide, token: token, steps: make(chan string), done: make(chan struct{})}
 	p.ended.Go(func() { p.tick(ctx) })
 	return p
 }
@@ -42,7 +43,7 @@ func (p *progress) tick(ctx context.Context) {
 		}
 		count++
 		// A client that cannot be told any more is noticed by the connection, not here.
-		_ = p.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: count, Message: message})
+		_ = p.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: count, Message: p.hide.text(message)})
 	}
 }
 

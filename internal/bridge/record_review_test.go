@@ -1183,3 +1183,21 @@ func TestTheServerEndsWhileAnAnswerIsRecorded(t *testing.T) {
 		assert.Len(t, reviews(s), 1)
 	})
 }
+
+// A form is cut line by line: a key that is cut is hidden as well.
+func TestTheKeyIsHiddenInTheForm(t *testing.T) {
+	t.Parallel()
+	for _, era := range []string{legacy, modern} {
+		t.Run(era, func(t *testing.T) {
+			t.Parallel()
+			s := newService(t)
+			s.sandbox = sandbox.New(sandbox.Options{Auth: true})
+			key := s.sandbox.CreateKey("default", "ingest", "read", "review")
+			h := openReview(t, s, era, forms, "LOOPGRID_SERVICE_KEY="+key)
+			id := h.waitingWith(`{"amount":720,"a":"` + key + `","b":"` + strings.Repeat("x", 100) + key + `"}`)
+			q := h.asks(proposing(id, "approve", key))
+			assert.NotContains(t, q.message, key[:len(key)/2])
+			assert.Equal(t, 3, strings.Count(q.message, "[service key]"), q.message)
+		})
+	}
+}

@@ -61,7 +61,7 @@ func (c *call) ask(ctx context.Context, p proposal) *mcp.CallToolResult {
 	}
 	return &mcp.CallToolResult{
 		RequestState:  c.questions.sealed(p),
-		InputRequests: mcp.InputRequestMap{confirmReview: &mcp.ElicitParams{Mode: "form", Message: text, RequestedSchema: formSchema()}},
+		InputRequests: mcp.InputRequestMap{confirmReview: &mcp.ElicitParams{Mode: "form", Message: c.hide.text(text), RequestedSchema: formSchema()}},
 	}
 }
 

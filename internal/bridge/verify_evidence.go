@@ -38,7 +38,7 @@ func verifyEvidence() *tool {
 			c.progress.step("LoopGrid is checking the chain")
 			v, err := c.client.Verify(ctx, id)
 			if err != nil {
-				return c.readFailed("The evidence was not verified", err)
+				return c.readFailed(ctx, "The evidence was not verified", err)
 			}
 			verification, omitted := firstFailures(v.Raw)
 			res := c.success(

@@ -455,9 +455,9 @@ func (e *lockError) callAgainIn() int {
 // not: dir is no folder or a link, belongs to another user, or is open to one. A folder that is missing is made with the first write.
 func CheckLockDir(dir string) error {
 	root, err := os.OpenRoot(dir)
-	if errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, os.ErrNotExist) { // or a link to nothing
 		if _, err := os.Lstat(dir); err != nil {
-			return nil //nolint:nilerr // there is none
+			return nil
 		}
 	}
 	if err != nil {
