@@ -100,9 +100,11 @@ func (h *host) call(ctx context.Context, tool, arguments string) (*toolAnswer, e
 func readAnswer(line []byte) (*toolAnswer, error) {
 	var message struct {
 		Result struct {
-			Content []struct{ Text string }
-			IsError bool
-		}
+			Content []struct {
+				Text string `json:"text"`
+			} `json:"content"`
+			IsError bool `json:"isError"`
+		} `json:"result"`
 	}
 	if err := json.Unmarshal(line, &message); err != nil || len(message.Result.Content) == 0 {
 		return nil, fmt.Errorf("not a tool's answer: %.500s", line)
@@ -112,17 +114,24 @@ func readAnswer(line []byte) (*toolAnswer, error) {
 
 // result is what the tools answer, as far as it matters here.
 type result struct {
-	DecisionID         string `json:"decision_id"`
-	Captured, Recorded bool
-	CommitmentVerified *bool  `json:"commitment_verified"`
-	Next               string `json:"next"`
-	Downloaded         bool
-	Bundle             struct {
-		Path  string
-		Bytes int64
-	}
-	Verification       struct{ Valid bool }
-	ServerVerification struct{ Valid bool } `json:"server_verification"`
+	DecisionID         string     `json:"decision_id"`
+	Captured           bool       `json:"captured"`
+	Recorded           bool       `json:"recorded"`
+	CommitmentVerified *bool      `json:"commitment_verified"`
+	Next               string     `json:"next"`
+	Downloaded         bool       `json:"downloaded"`
+	Bundle             bundleFile `json:"bundle"`
+	Verification       verified   `json:"verification"`
+	ServerVerification verified   `json:"server_verification"`
+}
+
+type bundleFile struct {
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+}
+
+type verified struct {
+	Valid bool `json:"valid"`
 }
 
 func (a *toolAnswer) result() (*result, error) {
@@ -179,10 +188,13 @@ func (l *lane) story(ctx context.Context) error {
 }
 
 // left is the beginning of what is said of a call whose evidence is there only in part, or perhaps.
-var left = regexp.MustCompile(`^Outcome unknown: |^The decision is recorded, but not every step of it\.`) //nolint:gochecknoglobals // a constant
+var left = regexp.MustCompile(`^Outcome unknown: |^The decision is recorded, but not every step of it\.`)
 
 // named finds the key in it.
-var named = regexp.MustCompile(`idempotency_key "([^"]+)"`) //nolint:gochecknoglobals // a constant
+var named = regexp.MustCompile(`idempotency_key "([^"]+)"`)
+
+// refused says that LoopGrid does not take what was sent: nothing here is to be refused, however often it is repeated.
+var refused = regexp.MustCompile(`LoopGrid answered 4(0\d|1\d|22) `)
 
 // keep calls a tool that records until what it is to record is recorded. What is left open is settled with the key that the answer names.
 // What is said to be not recorded is recorded under another key: if it was there all the same, it is now there twice.
@@ -212,10 +224,10 @@ func (l *lane) keep(ctx context.Context, tool, arguments string) (*result, error
 				return nil, fmt.Errorf("%s left open, and not under its key %q: %s", tool, key, a.text)
 			}
 			key, settling = match[1], true
-		case a.isError && strings.HasPrefix(a.text, "Not recorded: "):
+		case a.isError && strings.HasPrefix(a.text, "Not recorded: ") && !refused.MatchString(a.text):
 			// Of an earlier call that was left open this says nothing.
 		case a.isError:
-			return nil, fmt.Errorf("%s: an answer of no known form: %s", tool, a.text)
+			return nil, fmt.Errorf("%s: not an answer to expect: %s", tool, a.text)
 		default:
 			r, err := a.result()
 			if err == nil && (!r.Captured && !r.Recorded || r.CommitmentVerified == nil || !*r.CommitmentVerified) {
@@ -239,8 +251,8 @@ func (l *lane) review(ctx context.Context, about string) error {
 		switch {
 		case !a.isError, open && strings.Contains(a.text, "review_already_recorded"):
 			return nil
-		case !unknown && !strings.HasPrefix(a.text, "Not recorded: "):
-			return fmt.Errorf("record_review: an answer of no known form: %s", a.text)
+		case !unknown && (refused.MatchString(a.text) || !strings.HasPrefix(a.text, "Not recorded: ")):
+			return fmt.Errorf("record_review: not an answer to expect: %s", a.text)
 		}
 		open = open || unknown
 	}
