@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -39,7 +40,7 @@ type process struct {
 	in     io.WriteCloser
 	out    *bufio.Reader
 	outEnd io.ReadCloser
-	stderr *strings.Builder
+	stderr *lockedText
 }
 
 func start(t *testing.T, url string, args ...string) *process {
@@ -50,7 +51,7 @@ func start(t *testing.T, url string, args ...string) *process {
 // startWith starts the program with these environment variables besides those of this process.
 func startWith(t *testing.T, environ []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, stderr: &strings.Builder{}}
+	p := &process{t: t, stderr: &lockedText{}}
 	p.Cmd = exec.CommandContext(t.Context(), os.Args[0], args...) //nolint:gosec // this test binary
 	p.Env = append(append(os.Environ(), asProgram+"=1", "LOOPGRID_EVIDENCE_DIR="+t.TempDir()), environ...)
 	p.Stderr = p.stderr
@@ -63,6 +64,24 @@ func startWith(t *testing.T, environ []string, args ...string) *process {
 	require.NoError(t, p.Start())
 	t.Cleanup(func() { _ = p.Process.Kill() })
 	return p
+}
+
+// lockedText is a stderr that is read while the process goes on.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lockedText) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(b)
+}
+
+func (l *lockedText) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 func (p *process) send(line string) {

@@ -19,8 +19,10 @@ import (
 // TestOneSocketForBoth: Node and socat hand a child one socket as stdin and stdout. What is done to the one end is done to the other.
 func TestOneSocketForBoth(t *testing.T) {
 	t.Parallel()
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	require.NoError(t, err)
+	unix.CloseOnExec(ends[0]) // or the child would hold the host's end too
+	unix.CloseOnExec(ends[1])
 	host, child := os.NewFile(uintptr(ends[0]), "host"), os.NewFile(uintptr(ends[1]), "child")
 	cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test binary
 	cmd.Env = append(os.Environ(), asProgram+"=1", "LOOPGRID_BASE_URL=http://127.0.0.1:1")

@@ -1,7 +1,7 @@
 // Package faultproxy stands between a client and a service in tests, and does on purpose what networks, proxies and services do now and
 // then: it refuses, loses, delays, cuts and replaces answers, with the request served or not, or still being served.
 //
-// It knows HTTP and nothing of what is sent over it. Only tests import it.
+// It knows HTTP and nothing of what is sent over it. Only tests and benchmarks import it.
 package faultproxy
 
 import (

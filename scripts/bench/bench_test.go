@@ -78,6 +78,9 @@ func TestRunUsage(t *testing.T) {
 		{[]string{"-nothing"}, 2},
 		{[]string{"-rounds", "0"}, 2},
 		{[]string{"something"}, 2},
+		{[]string{"-soak", "-1s"}, 2},
+		{[]string{"-soak", "1s", "-json"}, 2},
+		{[]string{"-soak", "1s", "-command", filepath.Join(t.TempDir(), "nothing")}, 1},
 		{[]string{"-quick", "-command", filepath.Join(t.TempDir(), "nothing")}, 1},
 	} {
 		var out, errs bytes.Buffer

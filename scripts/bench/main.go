@@ -2,6 +2,7 @@
 //
 //	go run ./scripts/bench            # five rounds, a few minutes
 //	go run ./scripts/bench -quick     # to see that it works
+//	go run ./scripts/bench -soak 10m  # no figures: see below
 //
 // The others are bare HTTP requests to the same service; a server of the official Go SDK with an empty tool; one whose tools send the
 // same request and do nothing else; and with -peer any other bridge that has the same tools and variables, such as the Python bridge
@@ -9,6 +10,10 @@
 //
 // All take their turn at each load before the next load comes. Figures are medians of the rounds; compare only those of one run. They
 // stand beside the limits that the project has set itself. Memory and processor time are told by Linux only.
+//
+// With -soak the program alone works for that long: calls of all tools from two processes, through a network that fails, to a sandbox whose
+// chain breaks when two writes overlap. At the end all that was said to be recorded has to be there once, and nothing else, the chain has
+// to be valid, and memory, threads and descriptors must not have grown. Otherwise it fails.
 //
 // Exit codes: 0 all was measured, whether or not it is within the limits; 1 something failed; 2 wrong usage.
 package main
@@ -44,6 +49,7 @@ type options struct {
 	svg, command   string
 	peer, peerName string
 	date, machine  string
+	soak           time.Duration
 }
 
 // run is the program. When it returns, the processes that it started are gone.
@@ -60,6 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.command, "command", "", "the `binary` to measure; built if not given")
 	flags.StringVar(&o.date, "date", time.Now().Format("2 January 2006"), "the date in words")
 	flags.StringVar(&o.machine, "machine", machine(), "the machine in words")
+	flags.DurationVar(&o.soak, "soak", 0, "work for that `long` in place of measuring")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -68,6 +75,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case flags.NArg() > 0 || o.rounds < 1:
 		_, _ = fmt.Fprintln(stderr, "bench: no arguments besides the flags, and at least one round")
 		return 2
+	case o.soak < 0 || o.soak > 0 && (o.json || o.quick || o.svg != "" || o.peer != ""):
+		_, _ = fmt.Fprintln(stderr, "bench: a soak takes time, and measures nothing: only -command, -date and -machine go with it")
+		return 2
+	}
+	if o.soak > 0 {
+		if err := runSoak(ctx, &o, stdout, stderr); err != nil {
+			_, _ = fmt.Fprintf(stderr, "bench: soak: %v\n", err)
+			return 1
+		}
+		return 0
 	}
 	a := fullRun(o.rounds)
 	if o.quick {

@@ -189,6 +189,7 @@ func TestAbsoluteLinks(t *testing.T) {
 		"[a](#settings)":             "[a](#settings)",
 		"[a](https://a.example/b.c)": "[a](https://a.example/b.c)",
 		"[a](mailto:b)":              "[a](mailto:b)",
+		"![a picture](docs/a.svg)":   "![a picture](" + repository + "/raw/v1.2.3/docs/a.svg)",
 		"f(CHANGELOG.md)":            "f(CHANGELOG.md)",
 	} {
 		assert.Equal(t, want, absoluteLinks(in, "1.2.3"))

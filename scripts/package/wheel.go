@@ -47,7 +47,8 @@ func (r *release) packWheel(t target) error {
 	return r.write(base+"-py3-none-"+strings.Join(t.wheelTags, ".")+".whl", content, 0o644)
 }
 
-// absoluteLinks has the links of the README lead to the repository: on PyPI its neighbours are missing.
+// absoluteLinks has the links of the README lead to the repository, and its pictures come from there: on PyPI its neighbours are missing.
 func absoluteLinks(readme, version string) string {
+	readme = regexp.MustCompile(`(!\[[^\]]*)\]\(([\w.][\w./-]*)\)`).ReplaceAllString(readme, "$1]("+repository+"/raw/v"+version+"/$2)")
 	return regexp.MustCompile(`\]\(([\w.][\w./-]*(?:#[\w-]*)?)\)`).ReplaceAllString(readme, "]("+repository+"/blob/v"+version+"/$1)")
 }

@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// Process is a program that was started and reads requests. It is used by one goroutine. What it waits for is bounded only by the
+// Process is a program that was started and reads requests. It is used by one goroutine, or by one that sends and
+// one that receives. What it waits for is bounded only by the
 // context of its command.
 type Process struct {
 	cmd    *exec.Cmd
@@ -203,6 +204,14 @@ func (p *Process) Initialize(version string) error {
 		return fmt.Errorf("initialize: no session of revision %s: %.300s", version, answer)
 	}
 	return p.Send([]byte(`{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n"))
+}
+
+// CloseInput ends the input of the program, for the goroutine that sends; [Process.Close] has to follow when the one that receives has ended.
+func (p *Process) CloseInput() error {
+	if err := p.stdin.Close(); err != nil {
+		return fmt.Errorf("end the input: %w", err)
+	}
+	return nil
 }
 
 // Close ends the input of the program, waits until it has ended, and returns how long that took. The error is that of the program's
