@@ -1168,7 +1168,7 @@ func TestTheServerEndsWhileAnAnswerIsRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newService(t)
-		s.sandbox = sandbox.New(sandbox.Options{Faults: sandbox.Faults{WriteTime: 1350 * time.Millisecond}})
+		s.sandbox = sandbox.New(sandbox.Options{Faults: sandbox.Faults{WriteTime: 1300 * time.Millisecond}})
 		h := openReview(t, s, modern, forms)
 		q := h.asks(proposing(h.waiting(), "approve", ""))
 		for _, id := range []string{"101", "102"} {
