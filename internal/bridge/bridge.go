@@ -123,6 +123,11 @@ func (b *Bridge) endCalls(ending context.Context) mcp.Middleware {
 				return next(ctx, method, req)
 			}
 			ctx, cancel := context.WithCancelCause(ctx)
+			if c.tool == nil || c.tool.annotations.ReadOnlyHint { // without a goroutine, which has its price
+				defer cancel(nil)
+				defer context.AfterFunc(ending, func() { cancel(errEnding) })()
+				return next(ctx, method, req)
+			}
 			var result mcp.Result
 			var err error
 			handled := make(chan struct{})
