@@ -15,8 +15,6 @@ import (
 	"reflect"
 	"strings"
 	"time"
-
-	"github.com/kelseyhightower/envconfig"
 )
 
 // Settings is everything the operator decides. The zero value is not usable;
@@ -125,13 +123,7 @@ const (
 // Load reads the settings from the environment of the process. It never fails:
 // what is wrong is in the Problems and Warnings of the result. It looks at the
 // working directory, but changes nothing on disk.
-func Load() Settings {
-	var given environment
-	// Every field is a string: there is no conversion that could fail.
-	_ = envconfig.Process("", &given)
-
-	return parse(given, byName(os.Environ()))
-}
+func Load() Settings { return LoadFrom(os.Environ()) }
 
 // LoadFrom is [Load] with the environment given as "NAME=value" texts, as
 // [os.Environ] returns them.
@@ -141,7 +133,7 @@ func LoadFrom(environ []string) Settings {
 	var given environment
 	fields := reflect.ValueOf(&given).Elem()
 	for i := range fields.NumField() {
-		fields.Field(i).SetString(names[fields.Type().Field(i).Tag.Get("envconfig")])
+		fields.Field(i).SetString(names[fields.Type().Field(i).Tag.Get("env")])
 	}
 
 	return parse(given, names)

@@ -95,16 +95,16 @@ func Variables() []Variable {
 
 // environment is what the operator wrote, before any rule is applied.
 type environment struct {
-	BaseURL            string `envconfig:"LOOPGRID_BASE_URL"`
-	Workspace          string `envconfig:"LOOPGRID_WORKSPACE"`
-	ServiceKey         string `envconfig:"LOOPGRID_SERVICE_KEY"`
-	EvidenceDir        string `envconfig:"LOOPGRID_EVIDENCE_DIR"`
-	MaxEvidenceBytes   string `envconfig:"LOOPGRID_MAX_EVIDENCE_BYTES"`
-	TimeoutSeconds     string `envconfig:"LOOPGRID_MCP_TIMEOUT_SECONDS"`
-	EnableReviewTool   string `envconfig:"LOOPGRID_MCP_ENABLE_REVIEW_TOOL"`
-	ReviewerID         string `envconfig:"LOOPGRID_MCP_REVIEWER_ID"`
-	ReviewConfirmation string `envconfig:"LOOPGRID_MCP_REVIEW_CONFIRMATION"`
-	AllowPayloadExport string `envconfig:"LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT"`
-	ToolNames          string `envconfig:"LOOPGRID_MCP_TOOL_NAMES"`
-	LogLevel           string `envconfig:"LOOPGRID_MCP_LOG_LEVEL"`
+	BaseURL            string `env:"LOOPGRID_BASE_URL"`
+	Workspace          string `env:"LOOPGRID_WORKSPACE"`
+	ServiceKey         string `env:"LOOPGRID_SERVICE_KEY"`
+	EvidenceDir        string `env:"LOOPGRID_EVIDENCE_DIR"`
+	MaxEvidenceBytes   string `env:"LOOPGRID_MAX_EVIDENCE_BYTES"`
+	TimeoutSeconds     string `env:"LOOPGRID_MCP_TIMEOUT_SECONDS"`
+	EnableReviewTool   string `env:"LOOPGRID_MCP_ENABLE_REVIEW_TOOL"`
+	ReviewerID         string `env:"LOOPGRID_MCP_REVIEWER_ID"`
+	ReviewConfirmation string `env:"LOOPGRID_MCP_REVIEW_CONFIRMATION"`
+	AllowPayloadExport string `env:"LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT"`
+	ToolNames          string `env:"LOOPGRID_MCP_TOOL_NAMES"`
+	LogLevel           string `env:"LOOPGRID_MCP_LOG_LEVEL"`
 }
