@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/loopgridio/loopgrid-mcp/internal/config"
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
@@ -112,10 +113,10 @@ func (t *tool) check(raw []byte) (*arguments, []string) {
 	listed := false
 	for _, name := range unknown {
 		problem := quoteName(name) + ": unknown argument"
-		if near := t.nearest(name); near != "" {
+		if near := config.Nearest(name, t.argumentNames()); near != "" {
 			problem += "; did you mean " + near + "?"
 		} else if !listed {
-			problem += "; the arguments are " + t.argumentNames()
+			problem += "; the arguments are " + strings.Join(t.argumentNames(), ", ")
 			listed = true
 		}
 		problems = append(problems, problem)
@@ -214,40 +215,6 @@ func (p *parameter) checkObject(value jsontext.Value) (jsontext.Value, string) {
 		}
 	}
 	return value, ""
-}
-
-// nearest returns the parameter that a wrong name is most likely meant to be; empty where none is close.
-func (t *tool) nearest(name string) string {
-	if len(name) > maxNameShown {
-		return ""
-	}
-	best, bestDistance := "", 3
-	for i := range t.parameters {
-		if d := distance(strings.ToLower(name), t.parameters[i].name); d < bestDistance {
-			best, bestDistance = t.parameters[i].name, d
-		}
-	}
-	return best
-}
-
-// distance counts the letters to change, insert or remove to turn a into b (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }
 
 // quoteName makes a name that a caller sent fit for a message.

@@ -64,8 +64,9 @@ func callOf(ctx context.Context) *call {
 
 // toolNamed returns the tool with this full name, in either spelling; nil if there is none.
 func (b *Bridge) toolNamed(name string) *tool {
+	last, ok := strings.CutPrefix(name, string(spellingOf(name)))
 	for _, t := range b.tools {
-		if name == dotted.toolName(t.name) || name == underscored.toolName(t.name) {
+		if ok && t.name == last {
 			return t
 		}
 	}
@@ -158,14 +159,11 @@ func (c *call) warningList() jsontext.Value {
 	if len(c.warnings) == 0 {
 		return nil
 	}
-	list := []byte{'['}
+	list := make([]jsontext.Value, len(c.warnings))
 	for i, w := range c.warnings {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = append(list, evidence.Object(field("code", w.code), field("message", w.message))...)
+		list[i] = evidence.Object(field("code", w.code), field("message", w.message))
 	}
-	return append(list, ']')
+	return evidence.Array(list...)
 }
 
 func field(name, value string) evidence.Field {

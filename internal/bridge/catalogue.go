@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -164,21 +163,18 @@ func (t *tool) outputSchema() json.RawMessage {
 }
 
 func texts(all []string) jsontext.Value {
-	out := []byte{'['}
+	values := make([]jsontext.Value, len(all))
 	for i, s := range all {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, evidence.Text(s)...)
+		values[i] = evidence.Text(s)
 	}
-	return append(out, ']')
+	return evidence.Array(values...)
 }
 
 // argumentNames lists the arguments of the tool, for an error about one that does not exist.
-func (t *tool) argumentNames() string {
+func (t *tool) argumentNames() []string {
 	var all []string
 	for _, p := range t.parameters {
 		all = append(all, p.name)
 	}
-	return strings.Join(all, ", ")
+	return all
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
 const (
@@ -187,7 +189,7 @@ func (t *transport) acceptNotification(e *envelope) jsonrpc.Message {
 		if !isID(id) || !t.calls.mute(requestKey(id)) {
 			return nil
 		}
-		params := append(append([]byte(`{"requestId":`), quoteJSON(requestKey(id))...), '}')
+		params := append(append([]byte(`{"requestId":`), evidence.Text(requestKey(id))...), '}')
 		return &jsonrpc.Request{Method: e.name, Params: params}
 	case methodCallTool:
 		t.log.Warn("dropped a tools/call without an id")

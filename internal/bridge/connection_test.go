@@ -14,6 +14,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
 // wireLine is a line and the answer to it, "" for none.
@@ -35,7 +37,7 @@ func badLines() []wireLine {
 		ends    = "parse error: the line ends inside a value"
 	)
 	failure := func(id string, code int, message string) string {
-		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, quoteJSON(message))
+		return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%s}}`, id, code, evidence.Text(message))
 	}
 	return []wireLine{
 		// Blanks.
@@ -266,8 +268,8 @@ func TestResultsAreNotRespelled(t *testing.T) {
 	t.Parallel()
 	const structure = `{"html":"<&>\u2028\u003c", "n":[720.0,1E400, 9007199254740993],"dup":1,"dup":2}`
 	h := newInitializedWireHost(t)
-	h.expect(wireCall("1", "structure", string(quoteJSON(structure))),
-		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":`+string(quoteJSON("<&>\u2028"))+`},{"type":"text","text":"second"}],`+
+	h.expect(wireCall("1", "structure", string(evidence.Text(structure))),
+		`{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":`+string(evidence.Text("<&>\u2028"))+`},{"type":"text","text":"second"}],`+
 			`"structuredContent":`+structure+`,"isError":true}}`)
 	// A line has no line ends in it.
 	h.expect(wireCall("1", "structure", `"{\n\"a\":1}"`),

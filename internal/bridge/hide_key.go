@@ -126,7 +126,7 @@ func (h keyHider) json(text []byte) []byte {
 		}
 		meant := string(unquoteJSON(text[start:end]))
 		if safe := masked(meant, h.plain); safe != meant {
-			out = append(append(out, text[done:start]...), quoteJSON(safe)...)
+			out = append(append(out, text[done:start]...), evidence.Text(safe)...)
 			done = end
 		}
 		i = end

@@ -19,12 +19,8 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
-// The middleware is added as
-//
-//	s.AddReceivingMiddleware(t.startInOrder(arrive), logCalls(…), recoverPanics(…), answerErrors(…), pinVersion())
-//
-// The first is the outermost. A legacy client's answer to a question makes go-sdk call the tool a second
-// time inside all of them, so each runs once a call.
+// [Bridge.Serve] has the order of the middleware; the first is the outermost. A legacy client's answer to a
+// question makes go-sdk call the tool a second time inside all of them, so each runs once a call.
 
 // startInOrder returns the outermost middleware. It calls arrive for each tools/call in the order in which
 // the calls stood on the input, one after the other: arrive takes the call's place in a queue and must not

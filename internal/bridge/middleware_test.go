@@ -15,6 +15,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
 func TestWhatGoesWrongInAToolIsAToolError(t *testing.T) {
@@ -116,7 +118,7 @@ func TestAnUnknownToolListsTheTools(t *testing.T) {
 		"":                       `""`,
 		strings.Repeat("x", 200): `"` + strings.Repeat("x", 80) + `…"`,
 	} {
-		want := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":%s}}`, quoteJSON("unknown tool "+told+"; the tools are echo, slow"))
+		want := fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":%s}}`, evidence.Text("unknown tool "+told+"; the tools are echo, slow"))
 		require.Equal(t, want, h.ask(wireCall("1", name, `{}`)))
 	}
 	require.NoError(t, h.end())

@@ -11,6 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
 // callParams returns the params of a tools/call for go-sdk: without the arguments, which reach the tool
@@ -25,7 +27,7 @@ func (e *envelope) callParams() (params []byte, progressToken string) {
 		if at := memberOf(meta.of(e.params), "progressToken"); isID(at.of(meta.of(e.params))) {
 			token.at = at.shifted(meta.start)
 			progressToken = string(token.at.of(e.params))
-			token.new = quoteJSON(progressToken)
+			token.new = evidence.Text(progressToken)
 		}
 	}
 	if token.at.start < arguments.at.start {
@@ -37,7 +39,7 @@ func (e *envelope) callParams() (params []byte, progressToken string) {
 // errorLine is the answer that refuses a request, in parts.
 func errorLine(id []byte, err *jsonrpc.Error) [][]byte {
 	tail := strconv.AppendInt([]byte(`,"error":{"code":`), err.Code, 10)
-	tail = append(append(tail, `,"message":`...), quoteJSON(err.Message)...)
+	tail = append(append(tail, `,"message":`...), evidence.Text(err.Message)...)
 	if len(err.Data) > 0 {
 		tail = append(append(tail, `,"data":`...), err.Data...)
 	}
@@ -94,7 +96,7 @@ func (t *transport) keepContent(key string, result *mcp.CallToolResult) *mcp.Cal
 		if i > 0 {
 			text = append(text, ',')
 		}
-		text = append(append(append(text, `{"type":"text","text":`...), quoteJSON(content.Text)...), '}')
+		text = append(append(append(text, `{"type":"text","text":`...), evidence.Text(content.Text)...), '}')
 	}
 	text = append(text, ']')
 	switch structure := result.StructuredContent.(type) {
@@ -177,10 +179,4 @@ func unquoteJSON(raw []byte) []byte {
 		return meant
 	}
 	return inner
-}
-
-// quoteJSON is a JSON string that means s. Bytes that are not UTF-8 become U+FFFD.
-func quoteJSON(s string) []byte {
-	raw, _ := jsontext.AppendQuote(nil, strings.ToValidUTF8(s, "\ufffd")) // valid UTF-8 cannot fail
-	return raw
 }

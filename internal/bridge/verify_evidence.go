@@ -73,15 +73,7 @@ func firstFailures(verification jsontext.Value) (cut, omitted jsontext.Value) {
 	if len(failures) <= maxFailures {
 		return verification, nil
 	}
-	list := []byte{'['}
-	for i, failure := range failures[:maxFailures] {
-		if i > 0 {
-			list = append(list, ',')
-		}
-		list = append(list, failure...)
-	}
-	list = append(list, ']')
-	return evidence.Merge(verification, raw("failures", list)), jsontext.Value(strconv.Itoa(len(failures) - maxFailures))
+	return evidence.Merge(verification, raw("failures", evidence.Array(failures[:maxFailures]...))), jsontext.Value(strconv.Itoa(len(failures) - maxFailures))
 }
 
 // notValid says in words what valid:false means, with the reason of the first failure.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
 // wireHost is a host at the other end of the pipes: it sends and receives lines as they are.
@@ -173,11 +175,11 @@ func wireCall(id, tool, arguments string) string {
 }
 
 func wireText(id, text string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}]}}`, id, quoteJSON(text))
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}]}}`, id, evidence.Text(text))
 }
 
 func wireFailure(id, text string) string {
-	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}],"isError":true}}`, id, quoteJSON(text))
+	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}],"isError":true}}`, id, evidence.Text(text))
 }
 
 type wireCallKey struct{}

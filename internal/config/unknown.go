@@ -19,7 +19,10 @@ func relatives() map[string]string {
 // warnOfUnread warns of variables that look like one of ours and are not. All
 // other LOOPGRID_* variables belong to the service.
 func (l *loader) warnOfUnread() {
-	variables := Variables()
+	var ours []string
+	for _, v := range Variables() {
+		ours = append(ours, v.Name)
+	}
 	for _, name := range slices.Sorted(maps.Keys(l.environ)) {
 		if strings.TrimSpace(l.environ[name]) == "" {
 			continue
@@ -30,7 +33,7 @@ func (l *loader) warnOfUnread() {
 			continue
 		}
 		if !isRelative {
-			meant = nearest(name, variables)
+			meant = Nearest(name, ours)
 		}
 		if meant != "" {
 			l.warn(meant,
@@ -40,15 +43,17 @@ func (l *loader) warnOfUnread() {
 	}
 }
 
-// nearest returns the variable of ours that the name misspells by at most two
-// letters, or "" where there is none or the name is right.
-func nearest(name string, variables []Variable) string {
+// Nearest returns the known name that a name misspells by at most two letters,
+// whatever their case, and of several the first; it returns "" where there is none
+// or the name is right.
+func Nearest(name string, known []string) string {
 	const most = 2
 
+	folded := strings.ToLower(name)
 	found, least := "", most+1
-	for _, v := range variables {
-		if distance := editDistance(strings.ToUpper(name), v.Name, most); distance < least {
-			found, least = v.Name, distance
+	for _, one := range known {
+		if distance := editDistance(folded, strings.ToLower(one), most); distance < least {
+			found, least = one, distance
 		}
 	}
 	if found == name {

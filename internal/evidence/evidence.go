@@ -45,6 +45,18 @@ func Object(fields ...Field) jsontext.Value {
 	return append(dst, '}')
 }
 
+// Array returns the text of an array with these elements, which are copied as they are and have to be valid JSON.
+func Array(elements ...jsontext.Value) jsontext.Value {
+	dst := []byte{'['}
+	for i, e := range elements {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, e...)
+	}
+	return append(dst, ']')
+}
+
 // Merge returns obj with the fields set: a field that obj has already is replaced where it stands, the others follow at the
 // end, as Python's {**obj, "name": value} does. Every name stands once. A field with a nil Value is left as obj has it. Names
 // and values that are not replaced keep their text, number by number and escape by escape.

@@ -55,6 +55,8 @@ func TestObjectLeavesAbsentFieldsOut(t *testing.T) {
 	)
 	assert.Equal(t, "{\"a\":1.10,\"c\\\"\":\"é\u2028<&>\\u0000\"}", string(got))
 	assert.JSONEq(t, "{}", string(evidence.Object()))
+	assert.Equal(t, `[1.10,"é"]`, string(evidence.Array(jsontext.Value("1.10"), evidence.Text("é"))))
+	assert.Equal(t, "[]", string(evidence.Array()))
 }
 
 func TestMembersAndElements(t *testing.T) {
