@@ -40,7 +40,7 @@ func TestRun(t *testing.T) {
 		`\[5\] .*record_review`, `shows the person this form`, `amount`, `720\.0`, `action +approve`, `reason +the carrier`, `confirmed +elicited`,
 		`\[6\] `, `event +evt_\w+ tool_executed`,
 		`\[7\] `, `event +evt_\w+ outcome_observed`,
-		`\[8\] `, `same +dec_`,
+		`\[8\] `, `decision +dec_`,
 		`\[9\] `, `evidence_complete`, `evidence +.*-evidence\.zip\n`, `sha256 +[0-9a-f]{64}\n`,
 		`\[10\] `, `valid, 6 events`,
 		`all that is left behind`,

@@ -31,7 +31,7 @@ func (p *printer) title(text string) {
 func (p *printer) Begin(step story.Step) { p.title(step.Title + " (" + step.Tool + ")") }
 
 // End prints what happened.
-func (p *printer) End(told story.Told) {
+func (p *printer) End(_ story.Step, told story.Told) {
 	for _, fact := range told.Facts {
 		p.fact(fact.Name, fact.Value)
 	}

@@ -35,7 +35,7 @@ type Answer struct {
 // Teller hears about each step before it is taken and after it went well.
 type Teller interface {
 	Begin(Step)
-	End(Told)
+	End(Step, Told)
 }
 
 // Step is one turn of the story.
@@ -50,6 +50,15 @@ type Told struct {
 	Facts   []Fact
 	Quote   string // what the tool says to the model
 	Skipped string // why the step was not taken; empty if it was
+}
+
+// String returns the facts in a line.
+func (t Told) String() string {
+	var facts []string
+	for _, fact := range t.Facts {
+		facts = append(facts, fact.Name+" "+fact.Value)
+	}
+	return strings.Join(facts, ", ")
 }
 
 // Fact is a name and its value.
@@ -119,7 +128,7 @@ func (w *walk) step(ctx context.Context, step Step, take func(context.Context) (
 		w.err = fmt.Errorf("%s: %w", step.Name, err)
 		return
 	}
-	w.teller.End(told)
+	w.teller.End(step, told)
 }
 
 func (w *walk) proposeLarge(ctx context.Context) (Told, error) {
@@ -234,7 +243,7 @@ func (w *walk) repeat(ctx context.Context) (Told, error) {
 	if err == nil && (!r.Replayed || r.DecisionID != w.Decision) {
 		err = fmt.Errorf("the same key does not lead to decision %s: %s", w.Decision, answer.Text)
 	}
-	return Told{Facts: []Fact{{"same", w.Decision}}}, err
+	return Told{Facts: []Fact{{"decision", w.Decision}}}, err
 }
 
 // export has the evidence written to a file, and looks at it.

@@ -155,7 +155,7 @@ func wellBehaved(t *testing.T) *program {
 
 func (p *program) Begin(Step) { p.begun++ }
 
-func (p *program) End(told Told) {
+func (p *program) End(_ Step, told Told) {
 	p.ended++
 	p.told += fmt.Sprintln(told)
 }
