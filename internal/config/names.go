@@ -25,5 +25,5 @@ func (l *loader) noteNames() {
 	l.settings.NoColor = l.environ["NO_COLOR"] != ""
 }
 
-// isSet says whether a variable holds more than blanks.
-func (l *loader) isSet(name string) bool { return strings.TrimSpace(l.environ[name]) != "" }
+// isSet says whether a variable holds more than blanks and quotation marks.
+func (l *loader) isSet(name string) bool { return clean(l.environ[name]).text != "" }
