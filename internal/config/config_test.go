@@ -515,7 +515,7 @@ func TestLoadFrom_Messages(t *testing.T) {
 			[]string{
 				"warning LOOPGRID_BASE_URL: LOOPGRID_BASE_URI is set, but this program does not read it.",
 				"  → Use LOOPGRID_BASE_URL, if that is what it is meant for.",
-				"warning LOOPGRID_EVIDENCE_DIR: LOOPGRID_EVIDENCE_DI? is set, but this program does not read it.",
+				"warning LOOPGRID_EVIDENCE_DIR: LOOPGRID_EVIDENCE_DI is set, but this program does not read it.",
 				"  → Use LOOPGRID_EVIDENCE_DIR, if that is what it is meant for.",
 				"warning LOOPGRID_WORKSPACE: LOPGRID_WORKSPCE is set, but this program does not read it.",
 				"  → Use LOOPGRID_WORKSPACE, if that is what it is meant for.",

@@ -121,12 +121,12 @@ func (p place) file(given string) (file, *fault) {
 	if wrong != nil {
 		return file{}, wrong
 	}
-	shown := printablePath(path)
+	f := file{path: path, shown: shown(path)}
 	if !strings.ContainsAny(given, `/\`) {
-		shown = "a file in the working directory" // It may be a key instead of its file.
+		f.shown = "a file in the working directory" // It may be a key instead of its file.
 	}
 
-	return file{path: path, shown: shown}, nil
+	return f, nil
 }
 
 // path makes a path absolute and clean; ~ is a home directory.

@@ -9,9 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"strings"
 	"syscall"
-	"unicode"
 )
 
 // The largest files that settings name.
@@ -29,33 +27,32 @@ type file struct {
 // read reads the file. Whatever is at the path, it neither waits nor reads more
 // than the limit.
 func (f file) read(limit int64) ([]byte, fs.FileMode, *fault) {
-	shown := f.shown
 	info, err := os.Stat(f.path)
 	if err != nil {
-		return nil, 0, fileFault(shown, err)
+		return nil, 0, fileFault(f.shown, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, 0, noFile(shown, info.Mode())
+		return nil, 0, noFile(f.shown, info.Mode())
 	}
 	// A path can be exchanged for a FIFO after the look at it.
 	opened, err := os.OpenFile(f.path, os.O_RDONLY|openWithoutWaiting, 0)
 	if err != nil {
-		return nil, 0, fileFault(shown, err)
+		return nil, 0, fileFault(f.shown, err)
 	}
 	defer func() { _ = opened.Close() }() // It was read only.
 	if info, err = opened.Stat(); err != nil {
-		return nil, 0, fileFault(shown, err)
+		return nil, 0, fileFault(f.shown, err)
 	}
 	if !info.Mode().IsRegular() {
-		return nil, 0, noFile(shown, info.Mode())
+		return nil, 0, noFile(f.shown, info.Mode())
 	}
 	content, err := io.ReadAll(io.LimitReader(opened, limit+1))
 	switch {
 	case err != nil:
-		return nil, 0, fileFault(shown, err)
+		return nil, 0, fileFault(f.shown, err)
 	case int64(len(content)) > limit:
 		return nil, 0, &fault{
-			fmt.Sprintf("names %s, which is larger than %d KiB", shown, limit>>10),
+			fmt.Sprintf("names %s, which is larger than %d KiB", f.shown, limit>>10),
 			"Check that it names the right file.",
 		}
 	}
@@ -191,20 +188,8 @@ func (l *loader) lookAtSystemCertificates(system string) {
 		l.warn(caFile, name+" is in quotation marks, which are taken as a part of the path.", "Write the path without them.")
 		return
 	}
-	_, wrong := file{path, printablePath(path)}.readCertificates()
+	_, wrong := file{path, shown(path)}.readCertificates()
 	if wrong != nil {
 		l.warn(caFile, name+" "+wrong.message+".", wrong.remedy)
 	}
-}
-
-// printablePath replaces what a terminal or a log could take for more than a
-// letter.
-func printablePath(path string) string {
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-
-		return r
-	}, path)
 }

@@ -18,7 +18,7 @@ func (l *loader) noteNames() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.environ)) {
 		if strings.HasPrefix(name, "LOOPGRID_") && !ours[name] && l.isSet(name) {
-			l.settings.Unread = append(l.settings.Unread, printable(name))
+			l.settings.Unread = append(l.settings.Unread, shown(name))
 		}
 	}
 	// https://no-color.org: any text but none.

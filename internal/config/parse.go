@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"net/netip"
 	"net/url"
 	"runtime"
 	"slices"
@@ -15,6 +14,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/address"
 )
 
 // The bounds of settings.
@@ -77,7 +78,7 @@ func parse(given environment, environ map[string]string) Settings {
 	s.ToolNames = setting(l, toolNames, given.ToolNames, choice[ToolNames](toolNames))
 	s.LogLevel = setting(l, logLevel, given.LogLevel, parseLogLevel)
 
-	if s.BaseURL != nil && s.BaseURL.Scheme == "http" && s.ServiceKey.IsSet() && !isLoopback(s.BaseURL.Hostname()) {
+	if s.BaseURL != nil && s.BaseURL.Scheme == "http" && s.ServiceKey.IsSet() && !address.IsLoopback(s.BaseURL.Hostname()) {
 		l.warn(baseURL,
 			baseURL+" is plain http to another machine: the service key travels unencrypted.",
 			"Use an https address.")
@@ -231,7 +232,7 @@ func withScheme(text string) string {
 	}) {
 		return ""
 	}
-	if isLoopback(host) {
+	if address.IsLoopback(host) {
 		return "http://" + hostPort
 	}
 
@@ -249,17 +250,6 @@ func isHost(u *url.URL) bool {
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
 
 	return err == nil && port > 0
-}
-
-// isLoopback says whether the host is this machine by its name or address alone.
-func isLoopback(host string) bool {
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-
-	return err == nil && (address.Unmap().IsLoopback() || address.Unmap().IsUnspecified())
 }
 
 func parseWorkspace(text string) (string, *fault) {

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/text"
 )
 
 // relatives are names that other programs read, or that an operator guesses, for
@@ -64,7 +66,7 @@ func (l *loader) warnOfUnread() {
 		}
 		if meant != "" {
 			l.warn(meant,
-				printable(name)+" is set, but this program does not read it.",
+				shown(name)+" is set, but this program does not read it.",
 				"Use "+meant+", if that is what it is meant for.")
 		}
 	}
@@ -132,13 +134,8 @@ func canonicalName(name string) string {
 	return name
 }
 
-// printable replaces what a terminal or a log could take for more than a letter.
-func printable(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' {
-			return '?'
-		}
-
-		return r
-	}, name)
+// shown is a name or a path as messages show it.
+func shown(name string) string {
+	const longest = 500
+	return text.Clean(name, longest)
 }

@@ -1,4 +1,4 @@
-package loopgrid
+package writelock
 
 import (
 	"context"
@@ -31,16 +31,16 @@ func lockFolder(t *testing.T) string {
 
 // fileWriteLock returns a lock on the ledger named "ledger", which is what another process would have: a descriptor
 // of its own.
-func fileWriteLock(t *testing.T, dir string) *writeLock {
+func fileWriteLock(t *testing.T, dir string) *Lock {
 	t.Helper()
-	l := newWriteLock(lockOptions{dir: dir, name: "ledger", warn: func(msg string) { t.Errorf("warning: %s", msg) }})
+	l := New(Options{Dir: dir, Name: "ledger", Warn: func(msg string) { t.Errorf("warning: %s", msg) }})
 	closeAtEnd(t, l)
 	return l
 }
 
 // closeAtEnd closes the files of l when the test ends: Windows does not delete open files, and an abandoned wait
 // would make the folder anew while it is deleted.
-func closeAtEnd(t *testing.T, l *writeLock) {
+func closeAtEnd(t *testing.T, l *Lock) {
 	t.Helper()
 	t.Cleanup(func() {
 		select {
@@ -64,12 +64,12 @@ func (f *fileLock) waiting() <-chan struct{} {
 	return f.wait.done
 }
 
-// locked returns a ticket that holds the lock, until the test ends at the latest.
-func locked(t *testing.T, l *writeLock) *ticket {
+// locked returns a Ticket that holds the lock, until the test ends at the latest.
+func locked(t *testing.T, l *Lock) *Ticket {
 	t.Helper()
-	ticket := l.enter()
-	t.Cleanup(ticket.leave)
-	require.NoError(t, ticket.lock(within(t, lockPatience)))
+	ticket := l.Enter()
+	t.Cleanup(ticket.Leave)
+	require.NoError(t, ticket.Lock(within(t, lockPatience)))
 	return ticket
 }
 
@@ -82,13 +82,13 @@ func within(t *testing.T, d time.Duration) context.Context {
 }
 
 // requireShut asserts that l cannot be locked now, and for which reason.
-func requireShut(t *testing.T, l *writeLock, wait lockWait) {
+func requireShut(t *testing.T, l *Lock, wait wait) {
 	t.Helper()
-	ticket := l.enter()
-	defer ticket.leave()
+	ticket := l.Enter()
+	defer ticket.Leave()
 	for {
-		var lockErr *lockError
-		require.ErrorAs(t, ticket.lock(within(t, 20*time.Millisecond)), &lockErr)
+		var lockErr *WaitError
+		require.ErrorAs(t, ticket.Lock(within(t, 20*time.Millisecond)), &lockErr)
 		if lockErr.wait == waitNone && wait != waitNone {
 			continue // a busy machine: the time was over before the wait began
 		}
@@ -98,7 +98,7 @@ func requireShut(t *testing.T, l *writeLock, wait lockWait) {
 }
 
 // waitsInFile waits until l waits for another process.
-func waitsInFile(t *testing.T, l *writeLock) {
+func waitsInFile(t *testing.T, l *Lock) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		l.file.mu.Lock()
@@ -112,7 +112,7 @@ func TestLockName(t *testing.T) {
 	name := func(base, workspace string) string {
 		u, err := url.Parse(base)
 		require.NoError(t, err)
-		return lockName(u, workspace)
+		return Name(u, workspace)
 	}
 	assert.Regexp(t, "^[0-9a-f]{64}$", name("http://127.0.0.1:8000", "default"))
 
@@ -162,13 +162,13 @@ func TestLockName(t *testing.T) {
 }
 
 func TestLockDirIgnoresTheEnvironment(t *testing.T) { //nolint:paralleltest // It changes the environment.
-	before, err := lockDir()
+	before, err := DefaultDir()
 	require.NoError(t, err)
 	require.True(t, filepath.IsAbs(before))
 	for _, name := range []string{"HOME", "TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA", "USERPROFILE"} {
 		t.Setenv(name, t.TempDir())
 	}
-	after, err := lockDir()
+	after, err := DefaultDir()
 	require.NoError(t, err)
 	require.Equal(t, before, after)
 }
@@ -177,9 +177,9 @@ func TestWriteLockTouchesNoFileBeforeTheFirstLock(t *testing.T) {
 	t.Parallel()
 	dir := lockFolder(t)
 	l := fileWriteLock(t, dir)
-	l.enter().leave()
+	l.Enter().Leave()
 	require.NoDirExists(t, dir)
-	locked(t, l).leave()
+	locked(t, l).Leave()
 	require.DirExists(t, dir)
 }
 
@@ -188,14 +188,14 @@ func TestWriteLockServesInTheOrderOfArrival(t *testing.T) {
 	for _, dir := range []string{"", lockFolder(t)} {
 		t.Run("file="+strconv.FormatBool(dir != ""), func(t *testing.T) {
 			t.Parallel()
-			l := newWriteLock(lockOptions{})
+			l := New(Options{})
 			if dir != "" {
 				l = fileWriteLock(t, dir)
 			}
 			const n = 100
-			tickets := make([]*ticket, n)
+			tickets := make([]*Ticket, n)
 			for i := range tickets {
-				tickets[i] = l.enter()
+				tickets[i] = l.Enter()
 			}
 			var (
 				served []int // guarded by l
@@ -204,11 +204,11 @@ func TestWriteLockServesInTheOrderOfArrival(t *testing.T) {
 			)
 			for _, i := range rand.Perm(n) { //nolint:gosec // No secret.
 				calls.Go(func() {
-					defer tickets[i].leave()
+					defer tickets[i].Leave()
 					if i%7 == 0 {
 						return // Gives up its place without a word.
 					}
-					if assert.NoError(t, tickets[i].lock(within(t, lockPatience))) {
+					if assert.NoError(t, tickets[i].Lock(within(t, lockPatience))) {
 						served = append(served, i)
 					}
 				})
@@ -229,75 +229,75 @@ func TestTicketLeave(t *testing.T) {
 	t.Parallel()
 	// Each case brings the first of two tickets into a state and leaves. The second must get the lock, and not before
 	// that.
-	for name, leave := range map[string]func(t *testing.T, first *ticket){
-		"never locked": func(_ *testing.T, first *ticket) { first.leave() },
-		"held": func(t *testing.T, first *ticket) {
+	for name, leave := range map[string]func(t *testing.T, first *Ticket){
+		"never locked": func(_ *testing.T, first *Ticket) { first.Leave() },
+		"held": func(t *testing.T, first *Ticket) {
 			t.Helper()
-			require.NoError(t, first.lock(t.Context()))
+			require.NoError(t, first.Lock(t.Context()))
 			synctest.Wait()
-			first.leave()
+			first.Leave()
 		},
-		"twice": func(_ *testing.T, first *ticket) {
-			first.leave()
-			first.leave()
+		"twice": func(_ *testing.T, first *Ticket) {
+			first.Leave()
+			first.Leave()
 		},
-		"after a failed lock": func(t *testing.T, first *ticket) {
+		"after a failed lock": func(t *testing.T, first *Ticket) {
 			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			require.ErrorIs(t, first.lock(ctx), context.Canceled)
-			first.leave()
+			require.ErrorIs(t, first.Lock(ctx), context.Canceled)
+			first.Leave()
 		},
-		"locked twice": func(t *testing.T, first *ticket) {
+		"locked twice": func(t *testing.T, first *Ticket) {
 			t.Helper()
-			require.NoError(t, first.lock(t.Context()))
-			require.NoError(t, first.lock(t.Context()))
-			first.leave()
+			require.NoError(t, first.Lock(t.Context()))
+			require.NoError(t, first.Lock(t.Context()))
+			first.Leave()
 		},
-		"waiting for the ledger to settle": func(t *testing.T, first *ticket) {
+		"waiting for the ledger to settle": func(t *testing.T, first *Ticket) {
 			t.Helper()
 			first.l.setUnsettled(time.Now())
 			result := make(chan error, 1)
-			go func() { result <- first.lock(t.Context()) }()
+			go func() { result <- first.Lock(t.Context()) }()
 			synctest.Wait()
-			first.leave()
+			first.Leave()
 			require.ErrorIs(t, <-result, errLeft)
 		},
-		"waiting again with an attempt in flight": func(t *testing.T, first *ticket) {
+		"waiting again with an attempt in flight": func(t *testing.T, first *Ticket) {
 			t.Helper()
-			require.NoError(t, first.lock(t.Context()))
-			first.gaveUp()
-			require.NoError(t, first.posting())
+			require.NoError(t, first.Lock(t.Context()))
+			first.GaveUp()
+			require.NoError(t, first.Posting())
 			result := make(chan error, 1)
-			go func() { result <- first.lock(t.Context()) }()
+			go func() { result <- first.Lock(t.Context()) }()
 			synctest.Wait()
-			first.leave()
+			first.Leave()
 			require.ErrorIs(t, <-result, errLeft)
-			require.Equal(t, settleAfter, first.unsettledFor())
+			require.Equal(t, settleAfter, first.UnsettledFor())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l := newWriteLock(lockOptions{})
-				first, second := l.enter(), l.enter()
+				l := New(Options{})
+				first, second := l.Enter(), l.Enter()
 				got := make(chan error, 1)
-				go func() { got <- second.lock(t.Context()) }()
+				go func() { got <- second.Lock(t.Context()) }()
 				synctest.Wait()
 				require.Empty(t, got)
 
 				leave(t, first)
 
 				require.NoError(t, <-got)
-				require.ErrorIs(t, first.lock(t.Context()), errLeft, "a ticket is for one call")
-				require.ErrorIs(t, first.posting(), errNotLocked)
-				first.gaveUp()
-				require.Zero(t, second.unsettledFor(), "who has left has no say")
-				second.gaveUp()
-				first.answered()
-				first.ended()
-				require.Equal(t, settleAfter, second.unsettledFor(), "who has left has no say")
-				second.leave()
+				require.ErrorIs(t, first.Lock(t.Context()), errLeft, "a ticket is for one call")
+				require.ErrorIs(t, first.Posting(), errNotLocked)
+				first.GaveUp()
+				require.Zero(t, second.UnsettledFor(), "who has left has no say")
+				second.GaveUp()
+				first.Answered()
+				first.Ended()
+				require.Equal(t, settleAfter, second.UnsettledFor(), "who has left has no say")
+				second.Leave()
 				require.Empty(t, l.queue)
 			})
 		})
@@ -306,19 +306,19 @@ func TestTicketLeave(t *testing.T) {
 	t.Run("waiting in the queue", func(t *testing.T) {
 		t.Parallel()
 		synctest.Test(t, func(t *testing.T) {
-			l := newWriteLock(lockOptions{})
-			first, second, third := l.enter(), l.enter(), l.enter()
+			l := New(Options{})
+			first, second, third := l.Enter(), l.Enter(), l.Enter()
 			result, got := make(chan error, 1), make(chan error, 1)
-			go func() { result <- second.lock(t.Context()) }()
-			go func() { got <- third.lock(t.Context()) }()
+			go func() { result <- second.Lock(t.Context()) }()
+			go func() { got <- third.Lock(t.Context()) }()
 			synctest.Wait()
-			second.leave()
+			second.Leave()
 			require.ErrorIs(t, <-result, errLeft)
 			synctest.Wait()
 			require.Empty(t, got)
-			first.leave()
+			first.Leave()
 			require.NoError(t, <-got)
-			third.leave()
+			third.Leave()
 		})
 	})
 
@@ -327,46 +327,46 @@ func TestTicketLeave(t *testing.T) {
 		dir := lockFolder(t)
 		other, l := fileWriteLock(t, dir), fileWriteLock(t, dir)
 		holder := locked(t, other)
-		first, second := l.enter(), l.enter()
+		first, second := l.Enter(), l.Enter()
 		result, got := make(chan error, 1), make(chan error, 1)
-		go func() { result <- first.lock(within(t, lockPatience)) }()
+		go func() { result <- first.Lock(within(t, lockPatience)) }()
 		waitsInFile(t, l)
-		go func() { got <- second.lock(within(t, lockPatience)) }()
-		first.leave()
+		go func() { got <- second.Lock(within(t, lockPatience)) }()
+		first.Leave()
 		require.ErrorIs(t, <-result, errLeft)
-		holder.leave()
+		holder.Leave()
 		require.NoError(t, <-got)
-		second.leave()
+		second.Leave()
 	})
 }
 
 func TestTicketLockStopsWithItsContext(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		arrange func(t *testing.T, l *writeLock)
-		wait    lockWait
+		arrange func(t *testing.T, l *Lock)
+		wait    wait
 		text    string
 	}{
 		"in the queue": {
-			func(t *testing.T, l *writeLock) { t.Helper(); locked(t, l) },
+			func(t *testing.T, l *Lock) { t.Helper(); locked(t, l) },
 			waitQueue, "nothing was sent in time: earlier writes of this process are not finished",
 		},
 		"in the queue of an unsettled ledger": {
-			func(t *testing.T, l *writeLock) {
+			func(t *testing.T, l *Lock) {
 				t.Helper()
 				holder := locked(t, l)
-				require.NoError(t, holder.posting())
-				holder.gaveUp()
+				require.NoError(t, holder.Posting())
+				holder.GaveUp()
 			},
 			waitQueue, "nothing was sent in time: earlier writes of this process are not finished; call again in 4 s",
 		},
 		"unsettled": {
-			func(t *testing.T, l *writeLock) {
+			func(t *testing.T, l *Lock) {
 				t.Helper()
 				holder := locked(t, l)
-				require.NoError(t, holder.posting())
-				holder.gaveUp()
-				holder.leave()
+				require.NoError(t, holder.Posting())
+				holder.GaveUp()
+				holder.Leave()
 			},
 			waitSettled, "nothing was sent in time: a write that got no answer may still be running in LoopGrid; call again in 4 s",
 		},
@@ -375,28 +375,28 @@ func TestTicketLockStopsWithItsContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				l := newWriteLock(lockOptions{})
+				l := New(Options{})
 				test.arrange(t, l)
-				ticket := l.enter()
-				err := ticket.lock(within(t, 2500*time.Millisecond))
-				var lockErr *lockError
+				ticket := l.Enter()
+				err := ticket.Lock(within(t, 2500*time.Millisecond))
+				var lockErr *WaitError
 				require.ErrorAs(t, err, &lockErr)
 				require.Equal(t, test.wait, lockErr.wait)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.EqualError(t, err, test.text)
-				require.ErrorIs(t, ticket.posting(), errNotLocked)
+				require.ErrorIs(t, ticket.Posting(), errNotLocked)
 			})
 		})
 	}
 
 	t.Run("ended before", func(t *testing.T) {
 		t.Parallel()
-		l := newWriteLock(lockOptions{})
+		l := New(Options{})
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("the server ends"))
-		ticket := l.enter()
-		require.EqualError(t, ticket.lock(ctx), "cancelled before anything was sent (the server ends)")
-		require.NoError(t, ticket.lock(t.Context()), "the ticket keeps its place")
+		ticket := l.Enter()
+		require.EqualError(t, ticket.Lock(ctx), "cancelled before anything was sent (the server ends)")
+		require.NoError(t, ticket.Lock(t.Context()), "the ticket keeps its place")
 	})
 }
 
@@ -406,10 +406,10 @@ func TestTicketLockGivesUpWaitingForAnotherProcess(t *testing.T) {
 	other, l, third := fileWriteLock(t, dir), fileWriteLock(t, dir), fileWriteLock(t, dir)
 	holder := locked(t, other)
 
-	ticket := l.enter()
-	err := ticket.lock(within(t, 20*time.Millisecond))
+	ticket := l.Enter()
+	err := ticket.Lock(within(t, 20*time.Millisecond))
 	require.EqualError(t, err, "nothing was sent in time: another process is writing to this workspace")
-	ticket.leave()
+	ticket.Leave()
 	abandoned := l.file.waiting()
 	require.Empty(t, abandoned, "nothing interrupts a wait for a file lock")
 
@@ -420,39 +420,39 @@ func TestTicketLockGivesUpWaitingForAnotherProcess(t *testing.T) {
 	}
 
 	// Nobody wants it any more when the lock comes: it must not stay locked.
-	holder.leave()
+	holder.Leave()
 	<-abandoned
-	locked(t, third).leave()
+	locked(t, third).Leave()
 
 	// Somebody wants it again.
 	holder = locked(t, third)
 	requireShut(t, l, waitFile)
-	ticket = l.enter()
+	ticket = l.Enter()
 	got := make(chan error, 1)
-	go func() { got <- ticket.lock(within(t, lockPatience)) }()
+	go func() { got <- ticket.Lock(within(t, lockPatience)) }()
 	waitsInFile(t, l)
-	holder.leave()
+	holder.Leave()
 	require.NoError(t, <-got)
 	requireShut(t, third, waitFile)
-	ticket.leave()
+	ticket.Leave()
 	<-third.file.waiting()
-	locked(t, third).leave()
-	locked(t, l).leave()
+	locked(t, third).Leave()
+	locked(t, l).Leave()
 }
 
 func TestWriteLockKeepsWorkspacesApart(t *testing.T) {
 	t.Parallel()
 	dir := lockFolder(t)
 	first := fileWriteLock(t, dir)
-	second := newWriteLock(lockOptions{dir: dir, name: "another"})
+	second := New(Options{Dir: dir, Name: "another"})
 	closeAtEnd(t, second)
 	a := locked(t, first)
 	b := locked(t, second)
-	a.gaveUp()
-	require.Zero(t, b.unsettledFor())
-	a.leave()
-	b.leave()
-	locked(t, second).leave()
+	a.GaveUp()
+	require.Zero(t, b.UnsettledFor())
+	a.Leave()
+	b.Leave()
+	locked(t, second).Leave()
 }
 
 // TestWriteLockUnsettled has a first call do something and measures how long the second has to wait after it. With
@@ -460,66 +460,66 @@ func TestWriteLockKeepsWorkspacesApart(t *testing.T) {
 func TestWriteLockUnsettled(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		call func(t *testing.T, first *ticket)
+		call func(t *testing.T, first *Ticket)
 		want time.Duration
 	}{
-		"nothing posted":  {func(*testing.T, *ticket) {}, 0},
-		"answered":        {func(_ *testing.T, first *ticket) { first.answered() }, 0},
-		"refused":         {func(_ *testing.T, first *ticket) { first.ended() }, 0},
-		"given up":        {func(_ *testing.T, first *ticket) { first.gaveUp() }, 6 * time.Second},
-		"left in flight":  {func(*testing.T, *ticket) {}, 6 * time.Second},
-		"given up, later": {func(_ *testing.T, first *ticket) { first.gaveUp(); <-time.After(4 * time.Second) }, 2 * time.Second},
+		"nothing posted":  {func(*testing.T, *Ticket) {}, 0},
+		"answered":        {func(_ *testing.T, first *Ticket) { first.Answered() }, 0},
+		"refused":         {func(_ *testing.T, first *Ticket) { first.Ended() }, 0},
+		"given up":        {func(_ *testing.T, first *Ticket) { first.GaveUp() }, 6 * time.Second},
+		"left in flight":  {func(*testing.T, *Ticket) {}, 6 * time.Second},
+		"given up, later": {func(_ *testing.T, first *Ticket) { first.GaveUp(); <-time.After(4 * time.Second) }, 2 * time.Second},
 		"given up, much later": {
-			func(_ *testing.T, first *ticket) { first.gaveUp(); <-time.After(7 * time.Second) }, 0,
+			func(_ *testing.T, first *Ticket) { first.GaveUp(); <-time.After(7 * time.Second) }, 0,
 		},
 		"repeated and answered": {
-			func(t *testing.T, first *ticket) {
+			func(t *testing.T, first *Ticket) {
 				t.Helper()
-				first.gaveUp()
-				require.Equal(t, 6*time.Second, first.unsettledFor())
+				first.GaveUp()
+				require.Equal(t, 6*time.Second, first.UnsettledFor())
 				<-time.After(time.Second)
-				require.NoError(t, first.posting())
-				first.answered()
-				require.Zero(t, first.unsettledFor())
+				require.NoError(t, first.Posting())
+				first.Answered()
+				require.Zero(t, first.UnsettledFor())
 			}, 0,
 		},
 		"repeated and given up": {
-			func(t *testing.T, first *ticket) {
+			func(t *testing.T, first *Ticket) {
 				t.Helper()
-				first.gaveUp()
+				first.GaveUp()
 				<-time.After(time.Second)
-				require.NoError(t, first.posting())
+				require.NoError(t, first.Posting())
 				<-time.After(time.Second)
-				first.gaveUp()
+				first.GaveUp()
 			}, 6 * time.Second,
 		},
 		"repeated and refused": {
-			func(t *testing.T, first *ticket) {
+			func(t *testing.T, first *Ticket) {
 				t.Helper()
-				first.gaveUp()
+				first.GaveUp()
 				<-time.After(time.Second)
-				require.NoError(t, first.posting())
+				require.NoError(t, first.Posting())
 				<-time.After(time.Second)
-				first.ended()
+				first.Ended()
 			}, 4 * time.Second,
 		},
 		"another write of the same call": {
-			func(t *testing.T, first *ticket) {
+			func(t *testing.T, first *Ticket) {
 				t.Helper()
-				first.gaveUp()
+				first.GaveUp()
 				start := time.Now()
-				require.NoError(t, first.lock(t.Context()))
+				require.NoError(t, first.Lock(t.Context()))
 				require.Equal(t, 6*time.Second, time.Since(start))
-				require.NoError(t, first.posting())
-				first.answered()
+				require.NoError(t, first.Posting())
+				first.Answered()
 			}, 0,
 		},
 		"another write of the same call, stopped": {
-			func(t *testing.T, first *ticket) {
+			func(t *testing.T, first *Ticket) {
 				t.Helper()
-				first.gaveUp()
-				require.Error(t, first.lock(within(t, time.Second)))
-				require.ErrorIs(t, first.posting(), errNotLocked)
+				first.GaveUp()
+				require.Error(t, first.Lock(within(t, time.Second)))
+				require.ErrorIs(t, first.Posting(), errNotLocked)
 			}, 5 * time.Second,
 		},
 	}
@@ -529,24 +529,24 @@ func TestWriteLockUnsettled(t *testing.T) {
 				t.Parallel()
 				dir := lockFolder(t)
 				synctest.Test(t, func(t *testing.T) {
-					l := newWriteLock(lockOptions{})
+					l := New(Options{})
 					if where != "without a file" {
 						l = fileWriteLock(t, dir)
 					}
 					first := locked(t, l)
 					if name != "nothing posted" {
-						require.NoError(t, first.posting())
+						require.NoError(t, first.Posting())
 					}
 					test.call(t, first)
-					first.leave()
+					first.Leave()
 					if where == "another process" {
 						l = fileWriteLock(t, dir)
 					}
 					start := time.Now()
 					second := locked(t, l)
 					require.Equal(t, test.want, time.Since(start))
-					require.Zero(t, second.unsettledFor())
-					second.leave()
+					require.Zero(t, second.UnsettledFor())
+					second.Leave()
 				})
 			})
 		}
@@ -566,20 +566,20 @@ func TestLockFileShowsThePostInFlight(t *testing.T) {
 		l := fileWriteLock(t, dir)
 		ticket := locked(t, l)
 		require.Empty(t, content(), "evaluating a policy posts nothing that has to be remembered")
-		require.NoError(t, ticket.posting())
+		require.NoError(t, ticket.Posting())
 		require.Equal(t, "2000-01-01T00:00:00.000000000Z\n", content())
 		<-time.After(1500 * time.Millisecond)
-		ticket.gaveUp()
+		ticket.GaveUp()
 		require.Equal(t, "2000-01-01T00:00:01.500000000Z\n", content())
 		<-time.After(time.Second)
-		require.NoError(t, ticket.posting())
+		require.NoError(t, ticket.Posting())
 		require.Equal(t, "2000-01-01T00:00:02.500000000Z\n", content())
-		ticket.ended()
+		ticket.Ended()
 		require.Equal(t, "2000-01-01T00:00:01.500000000Z\n", content())
-		require.NoError(t, ticket.posting())
-		ticket.answered()
+		require.NoError(t, ticket.Posting())
+		ticket.Answered()
 		require.Equal(t, strings.Repeat(" ", 30)+"\n", content())
-		ticket.leave()
+		ticket.Leave()
 		require.Equal(t, strings.Repeat(" ", 30)+"\n", content())
 	})
 }
@@ -620,12 +620,12 @@ func TestLockFileContent(t *testing.T) {
 				start := time.Now()
 				// The first gives up after 2 s, the second must not begin to wait anew.
 				if test.want > 2*time.Second {
-					hasty := fileWriteLock(t, dir).enter()
-					var lockErr *lockError
-					require.ErrorAs(t, hasty.lock(within(t, 2*time.Second)), &lockErr)
+					hasty := fileWriteLock(t, dir).Enter()
+					var lockErr *WaitError
+					require.ErrorAs(t, hasty.Lock(within(t, 2*time.Second)), &lockErr)
 					require.Equal(t, waitSettled, lockErr.wait)
-					require.Equal(t, int((test.want-2*time.Second)/time.Second), lockErr.callAgainIn())
-					hasty.leave()
+					require.Equal(t, int((test.want-2*time.Second)/time.Second), lockErr.CallAgainIn())
+					hasty.Leave()
 				}
 				l := fileWriteLock(t, dir)
 				ticket := locked(t, l)
@@ -633,7 +633,7 @@ func TestLockFileContent(t *testing.T) {
 				at, err := l.file.read()
 				require.NoError(t, err)
 				require.Zero(t, at, "cleared when the wait is over")
-				ticket.leave()
+				ticket.Leave()
 			})
 		})
 	}
@@ -642,7 +642,7 @@ func TestLockFileContent(t *testing.T) {
 func TestLockErrorRoundsTheSecondsUp(t *testing.T) {
 	t.Parallel()
 	for left, want := range map[time.Duration]int{0: 0, 1: 1, time.Second: 1, time.Second + 1: 2, 6 * time.Second: 6} {
-		require.Equal(t, want, (&lockError{unsettled: left}).callAgainIn(), left)
+		require.Equal(t, want, (&WaitError{unsettled: left}).CallAgainIn(), left)
 	}
 }
 
@@ -667,17 +667,17 @@ func TestWriteLockWithoutAFolder(t *testing.T) {
 func requireProcessLockOnly(t *testing.T, dir string) {
 	t.Helper()
 	var warnings []string
-	l := newWriteLock(lockOptions{dir: dir, name: "ledger", warn: func(msg string) { warnings = append(warnings, msg) }})
+	l := New(Options{Dir: dir, Name: "ledger", Warn: func(msg string) { warnings = append(warnings, msg) }})
 	closeAtEnd(t, l)
-	other := newWriteLock(lockOptions{dir: dir, name: "ledger"})
+	other := New(Options{Dir: dir, Name: "ledger"})
 	closeAtEnd(t, other)
 	for range 3 {
 		ticket := locked(t, l)
 		requireShut(t, l, waitQueue)
-		locked(t, other).leave()
-		require.NoError(t, ticket.posting())
-		ticket.answered()
-		ticket.leave()
+		locked(t, other).Leave()
+		require.NoError(t, ticket.Posting())
+		ticket.Answered()
+		ticket.Leave()
 	}
 	require.Len(t, warnings, 1)
 	require.Contains(t, warnings[0], "write lock: only the writes of this process are ordered, other processes of this user are not kept out: ")
@@ -689,30 +689,30 @@ func TestWriteLockComesBackWithItsFolder(t *testing.T) {
 	dir := lockFolder(t)
 	require.NoError(t, os.WriteFile(dir, nil, 0o600))
 	warned := 0
-	l := newWriteLock(lockOptions{dir: dir, name: "ledger", warn: func(string) { warned++ }})
+	l := New(Options{Dir: dir, Name: "ledger", Warn: func(string) { warned++ }})
 	closeAtEnd(t, l)
-	locked(t, l).leave()
+	locked(t, l).Leave()
 	require.Equal(t, 1, warned)
 	require.NoError(t, os.Remove(dir))
 	holder := locked(t, l)
 	requireShut(t, fileWriteLock(t, dir), waitFile)
-	holder.leave()
+	holder.Leave()
 }
 
 // A lock that was waited for and not got, or got too late, is not kept from other processes.
 func TestTicketLockLetsGoOfTheFile(t *testing.T) {
 	t.Parallel()
-	for name, stop := range map[string]func(t *testing.T, ticket *ticket){
-		"context ends": func(t *testing.T, ticket *ticket) {
+	for name, stop := range map[string]func(t *testing.T, ticket *Ticket){
+		"context ends": func(t *testing.T, ticket *Ticket) {
 			t.Helper()
-			require.ErrorIs(t, ticket.lock(within(t, time.Second)), context.DeadlineExceeded)
+			require.ErrorIs(t, ticket.Lock(within(t, time.Second)), context.DeadlineExceeded)
 		},
-		"left while waiting": func(t *testing.T, ticket *ticket) {
+		"left while waiting": func(t *testing.T, ticket *Ticket) {
 			t.Helper()
 			got := make(chan error, 1)
-			go func() { got <- ticket.lock(t.Context()) }()
+			go func() { got <- ticket.Lock(t.Context()) }()
 			synctest.Wait()
-			ticket.leave()
+			ticket.Leave()
 			require.ErrorIs(t, <-got, errLeft)
 		},
 	} {
@@ -722,9 +722,9 @@ func TestTicketLockLetsGoOfTheFile(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := fileWriteLock(t, dir)
 				first := locked(t, l)
-				first.gaveUp()
-				first.leave()
-				ticket := l.enter()
+				first.GaveUp()
+				first.Leave()
+				ticket := l.Enter()
 				stop(t, ticket)
 				requireShut(t, fileWriteLock(t, dir), waitSettled) // And not waitFile.
 			})
@@ -735,13 +735,13 @@ func TestTicketLockLetsGoOfTheFile(t *testing.T) {
 // The warning comes between the waits: that is where leave arrives here, so late that no wait sees it.
 func TestTicketLeftAtTheLastMoment(t *testing.T) {
 	t.Parallel()
-	var ticket *ticket
-	l := newWriteLock(lockOptions{dir: filepath.Join(t.TempDir(), "no", "parent"), name: "ledger", warn: func(string) { ticket.leave() }})
+	var ticket *Ticket
+	l := New(Options{Dir: filepath.Join(t.TempDir(), "no", "parent"), Name: "ledger", Warn: func(string) { ticket.Leave() }})
 	closeAtEnd(t, l)
-	ticket = l.enter()
-	require.ErrorIs(t, ticket.lock(t.Context()), errLeft)
-	require.ErrorIs(t, ticket.posting(), errNotLocked)
-	locked(t, l).leave()
+	ticket = l.Enter()
+	require.ErrorIs(t, ticket.Lock(t.Context()), errLeft)
+	require.ErrorIs(t, ticket.Posting(), errNotLocked)
+	locked(t, l).Leave()
 }
 
 // A full or failing disk under the lock file is no reason to refuse evidence.
@@ -749,23 +749,23 @@ func TestLockFileThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	var warnings []string
 	dir := lockFolder(t)
-	l := newWriteLock(lockOptions{dir: dir, name: "ledger", warn: func(msg string) { warnings = append(warnings, msg) }})
+	l := New(Options{Dir: dir, Name: "ledger", Warn: func(msg string) { warnings = append(warnings, msg) }})
 	closeAtEnd(t, l)
 	ticket := locked(t, l)
-	require.NoError(t, ticket.posting())
-	ticket.gaveUp()
+	require.NoError(t, ticket.Posting())
+	ticket.GaveUp()
 	written := l.file.ledger().File
 	readOnly, err := os.Open(l.file.ledger().path)
 	require.NoError(t, err)
 	defer readOnly.Close() //nolint:errcheck // Only read.
 	l.file.ledger().File = readOnly
-	require.NoError(t, ticket.posting())
-	ticket.gaveUp()
+	require.NoError(t, ticket.Posting())
+	ticket.GaveUp()
 	l.file.ledger().File = written
 	require.Len(t, warnings, 1)
 	require.Contains(t, warnings[0], "write lock: unanswered writes are not shown to other processes: write the lock file: ")
 	requireShut(t, fileWriteLock(t, dir), waitFile)
-	ticket.leave()
+	ticket.Leave()
 
 	// This process still knows, and does not believe the older time in the file.
 	given := l.lastGivenUp()
@@ -787,7 +787,7 @@ func TestLockFileThatCannotBeRead(t *testing.T) {
 	require.ErrorContains(t, err, "read the lock file: ")
 	require.NotErrorIs(t, err, errNoTime)
 	require.NotErrorIs(t, err, io.EOF)
-	ticket.leave()
+	ticket.Leave()
 }
 
 // TestWriteLockUnderStress lets calls of several "processes" come, wait, lose patience and leave, and looks for two
@@ -802,7 +802,7 @@ func TestWriteLockUnderStress(t *testing.T) {
 		served atomic.Int32
 		calls  sync.WaitGroup
 	)
-	locks := make([]*writeLock, 4)
+	locks := make([]*Lock, 4)
 	for p := range locks {
 		locks[p] = fileWriteLock(t, dir)
 	}
@@ -810,7 +810,7 @@ func TestWriteLockUnderStress(t *testing.T) {
 		for i := range 50 {
 			random := rand.New(rand.NewPCG(seed, uint64(p*1000+i))) //nolint:gosec // No secret.
 			calls.Go(func() {
-				ticket := l.enter()
+				ticket := l.Enter()
 				patience := lockPatience
 				if random.IntN(4) == 0 {
 					patience = time.Duration(random.IntN(2000)) * time.Microsecond
@@ -818,17 +818,17 @@ func TestWriteLockUnderStress(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				defer cancel()
 				if random.IntN(8) == 0 {
-					calls.Go(ticket.leave)
-					_ = ticket.lock(ctx) // Either way: it cannot rely on the lock.
-				} else if ticket.lock(ctx) == nil {
+					calls.Go(ticket.Leave)
+					_ = ticket.Lock(ctx) // Either way: it cannot rely on the lock.
+				} else if ticket.Lock(ctx) == nil {
 					assert.Equal(t, int32(1), inside.Add(1))
-					if ticket.posting() == nil {
+					if ticket.Posting() == nil {
 						served.Add(1)
-						ticket.answered()
+						ticket.Answered()
 					}
 					inside.Add(-1)
 				}
-				ticket.leave()
+				ticket.Leave()
 			})
 		}
 	}
@@ -838,25 +838,25 @@ func TestWriteLockUnderStress(t *testing.T) {
 		<-l.file.waiting()
 		require.Empty(t, l.queue)
 	}
-	locked(t, fileWriteLock(t, dir)).leave()
+	locked(t, fileWriteLock(t, dir)).Leave()
 }
 
 func BenchmarkWriteLock(b *testing.B) {
 	for _, dir := range []string{"", filepath.Join(b.TempDir(), "locks")} {
 		b.Run("file="+strconv.FormatBool(dir != ""), func(b *testing.B) {
-			l := newWriteLock(lockOptions{dir: dir, name: "ledger", warn: func(msg string) { b.Error(msg) }})
+			l := New(Options{Dir: dir, Name: "ledger", Warn: func(msg string) { b.Error(msg) }})
 			ctx := b.Context()
 			b.ReportAllocs()
 			for b.Loop() {
-				ticket := l.enter()
-				if err := ticket.lock(ctx); err != nil {
+				ticket := l.Enter()
+				if err := ticket.Lock(ctx); err != nil {
 					b.Fatal(err)
 				}
-				if err := ticket.posting(); err != nil {
+				if err := ticket.Posting(); err != nil {
 					b.Fatal(err)
 				}
-				ticket.answered()
-				ticket.leave()
+				ticket.Answered()
+				ticket.Leave()
 			}
 		})
 	}

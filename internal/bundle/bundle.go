@@ -1,4 +1,6 @@
-package bridge
+// Package bundle keeps an evidence bundle: it proves that a ZIP is whole, of the decision that was asked for and discloses no more
+// than was asked, and then puts it on disk. It knows ZIP and files. It must not know where the bytes come from, HTTP or MCP.
+package bundle
 
 import (
 	"archive/zip"
@@ -22,21 +24,21 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-// The kinds of failure of [saveBundle], for errors.Is: a caller adds the remedy. Each ends the error's first clause; what
+// The kinds of failure of [Save], for errors.Is: a caller adds the remedy. Each ends the error's first clause; what
 // follows names the path or what is wrong. An error of the source of the bytes is of none of these kinds.
 var (
-	// errBundleDir: the directory cannot be made, opened or written in.
-	errBundleDir = errors.New("the evidence directory cannot be used")
-	// errBundleNoRoom: the disk, the quota or the file size limit is full.
-	errBundleNoRoom = errors.New("there is no room for the evidence bundle")
-	// errBundleTarget: what has the name of the file is no file that may be replaced, or another program holds it.
-	errBundleTarget = errors.New("the evidence file cannot be replaced")
-	// errBundleNotWhole: the bytes are no ZIP, a damaged one, or one without a readable manifest.
-	errBundleNotWhole = errors.New("the evidence bundle is not whole")
-	// errBundleOtherDecision: the manifest does not name the decision that was asked for.
-	errBundleOtherDecision = errors.New("the evidence bundle is not of this decision")
-	// errBundleDisclosure: payloads are in the bundle and were not asked for, or the reverse.
-	errBundleDisclosure = errors.New("the evidence bundle does not disclose what was asked")
+	// ErrDir: the directory cannot be made, opened or written in.
+	ErrDir = errors.New("the evidence directory cannot be used")
+	// ErrNoRoom: the disk, the quota or the file size limit is full.
+	ErrNoRoom = errors.New("there is no room for the evidence bundle")
+	// ErrTarget: what has the name of the file is no file that may be replaced, or another program holds it.
+	ErrTarget = errors.New("the evidence file cannot be replaced")
+	// ErrNotWhole: the bytes are no ZIP, a damaged one, or one without a readable manifest.
+	ErrNotWhole = errors.New("the evidence bundle is not whole")
+	// ErrOtherDecision: the manifest does not name the decision that was asked for.
+	ErrOtherDecision = errors.New("the evidence bundle is not of this decision")
+	// ErrDisclosure: payloads are in the bundle and were not asked for, or the reverse.
+	ErrDisclosure = errors.New("the evidence bundle does not disclose what was asked")
 )
 
 // How much of a bundle is read before it is kept. LoopGrid's own have 11 to 14 entries and documents of 2 to 5 KB.
@@ -66,19 +68,19 @@ const (
 	renamePatience = 2 * time.Second
 )
 
-// savedBundle is an evidence ZIP on disk and what it says of itself.
-type savedBundle struct {
-	path   string // in the directory as it was given
-	bytes  int64
-	sha256 string // lower-case hex
-	// verification is the service's verify answer at the time of the export, one object without blanks; nil where the
+// Saved is an evidence ZIP on disk and what it says of itself.
+type Saved struct {
+	Path   string // in the directory as it was given
+	Size   int64
+	SHA256 string // lower-case hex
+	// Verification is the service's verify answer at the time of the export, one object without blanks; nil where the
 	// bundle has none that can be read.
-	verification jsontext.Value
-	// lifecycle is the state of the decision at the time of the export, one object without blanks; nil as above.
-	lifecycle jsontext.Value
+	Verification jsontext.Value
+	// Lifecycle is the state of the decision at the time of the export, one object without blanks; nil as above.
+	Lifecycle jsontext.Value
 }
 
-// saveBundle writes what src yields to dir under the name of the decision, all or nothing: after an error, a panic of src or
+// Save writes what src yields to dir under the name of the decision, all or nothing: after an error, a panic of src or
 // the end of ctx there is no new file, and a file that was there is as it was. A directory that was made stays.
 //
 // The bytes are kept as they come, once they have proven to be a whole bundle of this decision that discloses what was asked:
@@ -86,23 +88,23 @@ type savedBundle struct {
 // parents, where it is missing. The decisionID consists of ASCII letters, digits, '_' and '-'. The src bounds its length and
 // the time it takes itself; its errors can be had with errors.Is and errors.As. Saves of one decision may run at once, in one
 // process or in several: one of the files stays, whole.
-func saveBundle(ctx context.Context, dir, decisionID string, payloads bool, src io.Reader) (savedBundle, error) {
+func Save(ctx context.Context, dir, decisionID string, payloads bool, src io.Reader) (Saved, error) {
 	name, err := bundleName(decisionID, payloads)
 	if err != nil {
-		return savedBundle{}, err
+		return Saved{}, err
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return savedBundle{}, bundleDirError(err)
+		return Saved{}, bundleDirError(err)
 	}
 	removeOldTemporaries(dir, time.Now())
 	path := filepath.Join(dir, name)
 	if err := checkBundleTarget(path); err != nil { // before the bytes are fetched for nothing
-		return savedBundle{}, err
+		return Saved{}, err
 	}
 
 	temp, err := createTemporary(filepath.Join(dir, newTemporaryName()))
 	if err != nil {
-		return savedBundle{}, err
+		return Saved{}, err
 	}
 	// On every way out, a panic of src too. After the rename there is nothing of that name to remove.
 	defer func() {
@@ -110,22 +112,22 @@ func saveBundle(ctx context.Context, dir, decisionID string, payloads bool, src 
 		_ = os.Remove(temp.Name())
 	}()
 
-	saved := savedBundle{path: path}
-	if saved.bytes, saved.sha256, err = receiveBundle(ctx, temp, src); err != nil {
-		return savedBundle{}, err
+	saved := Saved{Path: path}
+	if saved.Size, saved.SHA256, err = receiveBundle(ctx, temp, src); err != nil {
+		return Saved{}, err
 	}
-	saved.verification, saved.lifecycle, err = readBundle(ctx, temp, saved.bytes, decisionID, payloads)
+	saved.Verification, saved.Lifecycle, err = readBundle(ctx, temp, saved.Size, decisionID, payloads)
 	if err != nil {
-		return savedBundle{}, err
+		return Saved{}, err
 	}
 	if err := temp.Sync(); err != nil {
-		return savedBundle{}, bundleWriteError("sync", dir, err)
+		return Saved{}, bundleWriteError("sync", dir, err)
 	}
 	if err := temp.Close(); err != nil { // Windows renames no open file
-		return savedBundle{}, bundleWriteError("close", dir, err)
+		return Saved{}, bundleWriteError("close", dir, err)
 	}
 	if err := placeBundle(ctx, temp.Name(), path); err != nil {
-		return savedBundle{}, err
+		return Saved{}, err
 	}
 	syncEvidenceDir(dir)
 	return saved, nil
@@ -162,9 +164,9 @@ func bundleName(decisionID string, payloads bool) (string, error) {
 // bundleDirError tells that the directory cannot be made; err names the path.
 func bundleDirError(err error) error {
 	if isNoRoom(err) {
-		return fmt.Errorf("%w: %w", errBundleNoRoom, err)
+		return fmt.Errorf("%w: %w", ErrNoRoom, err)
 	}
-	return fmt.Errorf("%w: %w", errBundleDir, err)
+	return fmt.Errorf("%w: %w", ErrDir, err)
 }
 
 // bundleWriteError tells that an operation on a temporary file in dir failed. The name of that file says nothing to anyone
@@ -178,9 +180,9 @@ func bundleWriteError(operation, dir string, err error) error {
 	case errors.As(err, &link):
 		err = link.Err
 	}
-	kind := errBundleDir
+	kind := ErrDir
 	if isNoRoom(err) {
-		kind = errBundleNoRoom
+		kind = ErrNoRoom
 	}
 	return fmt.Errorf("%w: %s in %s: %w", kind, operation, dir, err)
 }
@@ -194,11 +196,11 @@ func checkBundleTarget(path string) error {
 	case err != nil:
 		return bundleWriteError("look up "+filepath.Base(path), filepath.Dir(path), err)
 	case info.Mode()&fs.ModeSymlink != 0:
-		return fmt.Errorf("%w: %s is a symbolic link", errBundleTarget, path)
+		return fmt.Errorf("%w: %s is a symbolic link", ErrTarget, path)
 	case info.IsDir():
-		return fmt.Errorf("%w: %s is a directory", errBundleTarget, path)
+		return fmt.Errorf("%w: %s is a directory", ErrTarget, path)
 	case !info.Mode().IsRegular():
-		return fmt.Errorf("%w: %s is not a regular file", errBundleTarget, path)
+		return fmt.Errorf("%w: %s is not a regular file", ErrTarget, path)
 	}
 	return nil
 }
@@ -284,7 +286,7 @@ func placeBundle(ctx context.Context, tempPath, path string) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("name the evidence file: %w", ctx.Err())
 	case isHeldByOther(err):
-		return fmt.Errorf("%w: %s is read-only or held by another program", errBundleTarget, path)
+		return fmt.Errorf("%w: %s is read-only or held by another program", ErrTarget, path)
 	}
 	return bundleWriteError("rename", filepath.Dir(path), err)
 }
@@ -317,18 +319,18 @@ func readBundle(
 ) (verification, lifecycle jsontext.Value, err error) {
 	archive, err := openBundle(file, size)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", errBundleNotWhole, err)
+		return nil, nil, fmt.Errorf("%w: %w", ErrNotWhole, err)
 	}
 	entries := make(map[string]*zip.File, len(archive.File))
 	for _, entry := range archive.File {
 		// In lower case, because one of two such files would be lost where the bundle is unpacked on Windows or macOS.
 		key := strings.ToLower(entry.Name)
 		if entries[key] != nil {
-			return nil, nil, fmt.Errorf("%w: it holds two entries %.80q", errBundleNotWhole, entry.Name)
+			return nil, nil, fmt.Errorf("%w: it holds two entries %.80q", ErrNotWhole, entry.Name)
 		}
 		entries[key] = entry
 		if !payloads && strings.HasSuffix(key, "disclosures.jsonl") {
-			return nil, nil, fmt.Errorf("%w: payloads were not asked for, but it holds %.80q", errBundleDisclosure, entry.Name)
+			return nil, nil, fmt.Errorf("%w: payloads were not asked for, but it holds %.80q", ErrDisclosure, entry.Name)
 		}
 	}
 	if err := proveEntries(ctx, archive, size); err != nil {
@@ -337,7 +339,7 @@ func readBundle(
 
 	manifest, err := readDocument(entries, "manifest.json")
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: manifest.json: %w", errBundleNotWhole, err)
+		return nil, nil, fmt.Errorf("%w: manifest.json: %w", ErrNotWhole, err)
 	}
 	if err := checkManifest(manifest, decisionID, payloads); err != nil {
 		return nil, nil, err
@@ -402,7 +404,7 @@ func proveEntries(ctx context.Context, archive *zip.Reader, size int64) error {
 			left -= n
 		}
 		if err != nil {
-			return fmt.Errorf("%w: entry %.80q: %w", errBundleNotWhole, entry.Name, err)
+			return fmt.Errorf("%w: entry %.80q: %w", ErrNotWhole, entry.Name, err)
 		}
 	}
 	return nil
@@ -453,17 +455,17 @@ func checkManifest(manifest jsontext.Value, decisionID string, payloads bool) er
 	}
 	switch id, ok := evidence.Unquote(named); {
 	case !ok:
-		return fmt.Errorf("%w: its manifest names no decision, not %s", errBundleOtherDecision, decisionID)
+		return fmt.Errorf("%w: its manifest names no decision, not %s", ErrOtherDecision, decisionID)
 	case id != decisionID:
-		return fmt.Errorf("%w: its manifest names %.80q, not %s", errBundleOtherDecision, id, decisionID)
+		return fmt.Errorf("%w: its manifest names %.80q, not %s", ErrOtherDecision, id, decisionID)
 	}
 	switch kind := included.Kind(); {
 	case kind != 't' && kind != 'f':
-		return fmt.Errorf("%w: its manifest does not say whether payloads are included", errBundleDisclosure)
+		return fmt.Errorf("%w: its manifest does not say whether payloads are included", ErrDisclosure)
 	case kind == 't' && !payloads:
-		return fmt.Errorf("%w: payloads were not asked for, but its manifest says that they are included", errBundleDisclosure)
+		return fmt.Errorf("%w: payloads were not asked for, but its manifest says that they are included", ErrDisclosure)
 	case kind == 'f' && payloads:
-		return fmt.Errorf("%w: payloads were asked for, but its manifest says that they are not included", errBundleDisclosure)
+		return fmt.Errorf("%w: payloads were asked for, but its manifest says that they are not included", ErrDisclosure)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package loopgrid
+package writelock
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 // is far beyond the time at the start of the file, so that a person can read that while the lock is held.
 const lockOffsetHigh = 1 << 30
 
-// lockDir returns the folder of the lock files: one place for all processes of this user, in the local application
+// DefaultDir returns the folder of the lock files: one place for all processes of this user, in the local application
 // data folder. The system is asked for it and not the environment, of which hosts pass on almost nothing.
-func lockDir() (string, error) {
+func DefaultDir() (string, error) {
 	local, err := windows.KnownFolderPath(windows.FOLDERID_LocalAppData, windows.KF_FLAG_DEFAULT)
 	if err != nil {
 		return "", fmt.Errorf("find the local application data folder: %w", err)

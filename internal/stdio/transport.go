@@ -1,4 +1,6 @@
-package bridge
+// Package stdio serves one host over a pair of streams: it cuts lines, checks envelopes, keeps the order of calls and ends the session
+// without losing an answer. It knows JSON-RPC, MCP's methods and go-sdk. It must not know of LoopGrid, of tools or of settings.
+package stdio
 
 import (
 	"context"
@@ -24,21 +26,21 @@ const (
 	methodProgress   = "notifications/progress"
 	methodListening  = "notifications/subscriptions/acknowledged"
 
-	// unusableAnswer begins the error in place of an answer that cannot be read.
-	unusableAnswer = "its answer is not usable"
+	// UnusableAnswer begins the error in place of an answer that cannot be read.
+	UnusableAnswer = "its answer is not usable"
 
-	// errorLimit is the longest message of a JSON-RPC error in bytes.
-	errorLimit = 1000
+	// ErrorLimit is the longest message of a JSON-RPC error, in characters.
+	ErrorLimit = 1000
 )
 
-// transport speaks newline-delimited JSON-RPC with one host. It is both the [mcp.Transport] and the
+// Transport speaks newline-delimited JSON-RPC with one host. It is both the [mcp.Transport] and the
 // [mcp.Connection] of the single session that [serve] runs on it.
 //
 // It stands in for mcp.StdioTransport, which ends the session on one bad line, rounds ids and progress
 // tokens to float64 and loses what was computed when the input ends. Here a bad line is answered,
 // texts come back as they were spelled, and the end of the input is kept from go-sdk until the calls in
 // flight have been answered.
-type transport struct {
+type Transport struct {
 	log   *slog.Logger
 	lines *lineReader
 	out   *lineWriter
@@ -52,10 +54,10 @@ type transport struct {
 	drain
 }
 
-// newTransport returns a transport that reads messages from in and writes to out. Both stay open: they
+// NewTransport returns a Transport that reads messages from in and writes to out. Both stay open: they
 // belong to the caller. The log never gets a word of a message.
-func newTransport(in io.Reader, out io.Writer, log *slog.Logger) *transport {
-	t := &transport{log: log, lines: newLineReader(in), drain: newDrain()}
+func NewTransport(in io.Reader, out io.Writer, log *slog.Logger) *Transport {
+	t := &Transport{log: log, lines: newLineReader(in), drain: newDrain()}
 	t.out = &lineWriter{out: out, failed: func(err error) {
 		t.log.Warn("cannot write to the host any more", "error", err)
 		t.end(fmt.Errorf("write to the host: %w", err))
@@ -64,18 +66,18 @@ func newTransport(in io.Reader, out io.Writer, log *slog.Logger) *transport {
 }
 
 var (
-	_ mcp.Transport  = (*transport)(nil)
-	_ mcp.Connection = (*transport)(nil)
+	_ mcp.Transport  = (*Transport)(nil)
+	_ mcp.Connection = (*Transport)(nil)
 )
 
 // Connect implements [mcp.Transport].
-func (t *transport) Connect(context.Context) (mcp.Connection, error) { return t, nil }
+func (t *Transport) Connect(context.Context) (mcp.Connection, error) { return t, nil }
 
 // SessionID implements [mcp.Connection]: a stdio session has none.
-func (t *transport) SessionID() string { return "" }
+func (t *Transport) SessionID() string { return "" }
 
 // Close implements [mcp.Connection]. go-sdk calls it when the session is over.
-func (t *transport) Close() error {
+func (t *Transport) Close() error {
 	t.leave()
 	return nil
 }
@@ -83,7 +85,7 @@ func (t *transport) Close() error {
 // Read implements [mcp.Connection]. It returns the next message that is fit for go-sdk and answers all
 // others itself. It reports the end of the input only once the drain is over, because go-sdk cancels
 // what is in flight and drops every later answer when it hears of it.
-func (t *transport) Read(context.Context) (jsonrpc.Message, error) {
+func (t *Transport) Read(context.Context) (jsonrpc.Message, error) {
 	for {
 		line, tooLong, err := t.lines.next()
 		t.waitForTurn()
@@ -115,7 +117,7 @@ func (t *transport) Read(context.Context) (jsonrpc.Message, error) {
 // waitForTurn holds the message that was just read back until the call before it has begun, so that
 // calls begin in the order they came: go-sdk starts a goroutine for each and these run in any order.
 // It also waits for a host that leaves very many answers unread. Nothing else holds a message back.
-func (t *transport) waitForTurn() {
+func (t *Transport) waitForTurn() {
 	if t.gate != nil {
 		select {
 		case <-t.gate:
@@ -137,13 +139,13 @@ func (t *transport) waitForTurn() {
 }
 
 // accept returns the message in a line if it is for go-sdk, and deals with it otherwise.
-func (t *transport) accept(line []byte) jsonrpc.Message {
+func (t *Transport) accept(line []byte) jsonrpc.Message {
 	e, fault := readEnvelope(line)
 	switch {
 	case fault != nil && e.isResponse():
 		// The answer to a question of ours cannot be read. Nobody waits for a word about it, but the
 		// call that asked does.
-		return responseTo(&e, &jsonrpc.Error{Code: fault.code, Message: unusableAnswer + " (" + fault.reason + ")"})
+		return responseTo(&e, &jsonrpc.Error{Code: fault.code, Message: UnusableAnswer + " (" + fault.reason + ")"})
 	case fault != nil && e.id == nil && stringOf(e.method) != "" && fault.code == jsonrpc.CodeInvalidParams:
 		t.log.Warn("dropped a notification", "reason", fault.reason) // notifications are never answered
 		return nil
@@ -181,7 +183,7 @@ func (t *transport) accept(line []byte) jsonrpc.Message {
 	return request
 }
 
-func (t *transport) acceptNotification(e *envelope) jsonrpc.Message {
+func (t *Transport) acceptNotification(e *envelope) jsonrpc.Message {
 	switch e.name {
 	case methodCancelled:
 		// An id that is not in flight may be that of a call that comes later; initialize cannot be cancelled.
@@ -223,7 +225,7 @@ func responseTo(e *envelope, failure *jsonrpc.Error) jsonrpc.Message {
 }
 
 // refuse answers a line that is not handed over, under its id where that can be told.
-func (t *transport) refuse(e *envelope, fault *lineFault) {
+func (t *Transport) refuse(e *envelope, fault *lineFault) {
 	t.log.Warn("refused a message", "code", fault.code, "reason", fault.reason)
 	id := e.id
 	if !isID(id) || !utf8.Valid(id) || checkSyntax(id, lenient()...) != nil {
@@ -235,7 +237,7 @@ func (t *transport) refuse(e *envelope, fault *lineFault) {
 
 // Write implements [mcp.Connection]. It never fails: when the host does not take our words any more, the
 // session drains as at the end of the input, so that what has begun is finished.
-func (t *transport) Write(_ context.Context, message jsonrpc.Message) error {
+func (t *Transport) Write(_ context.Context, message jsonrpc.Message) error {
 	switch message := message.(type) {
 	case *jsonrpc.Response:
 		t.writeResponse(message)
@@ -259,7 +261,7 @@ func (t *transport) Write(_ context.Context, message jsonrpc.Message) error {
 	return nil
 }
 
-func (t *transport) writeResponse(response *jsonrpc.Response) {
+func (t *Transport) writeResponse(response *jsonrpc.Response) {
 	key, _ := response.ID.Raw().(string)
 	t.settled(key)
 	call, known := t.calls.get(key)

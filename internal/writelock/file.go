@@ -1,4 +1,4 @@
-package loopgrid
+package writelock
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package bridge
+package bundle
 
 import (
 	"os"
@@ -24,7 +24,7 @@ func TestSaveBundleOverAFileThatIsOpen(t *testing.T) {
 	_, err = save(t, dir, false, wholeBundle(t, testDecision, false))
 
 	require.NoError(t, windows.CloseHandle(viewer))
-	require.ErrorIs(t, err, errBundleTarget)
+	require.ErrorIs(t, err, ErrTarget)
 	require.ErrorContains(t, err, path)
 	assert.Equal(t, map[string]string{path: "old"}, filesIn(t, dir))
 
@@ -36,7 +36,7 @@ func TestNoRoomIsToldApart(t *testing.T) {
 	t.Parallel()
 	for _, code := range []error{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED} {
 		path := &os.PathError{Op: "write", Path: newTemporaryName(), Err: code}
-		require.ErrorIs(t, bundleWriteError("write", `C:\d`, path), errBundleNoRoom)
-		require.ErrorIs(t, bundleDirError(path), errBundleNoRoom)
+		require.ErrorIs(t, bundleWriteError("write", `C:\d`, path), ErrNoRoom)
+		require.ErrorIs(t, bundleDirError(path), ErrNoRoom)
 	}
 }

@@ -1,4 +1,4 @@
-package bridge
+package stdio
 
 import (
 	"bytes"
@@ -136,7 +136,7 @@ func TestWireErrors(t *testing.T) {
 		"code 0":         {&jsonrpc.Error{Message: "no"}, jsonrpc.Error{Code: -32603, Message: "no"}},
 		"coded":          {coded, *coded},
 		"wrapped":        {fmt.Errorf("list: %w", coded), jsonrpc.Error{Code: -32602, Message: "list: no", Data: coded.Data}},
-		"long":           {errors.New(strings.Repeat("é", 1000)), jsonrpc.Error{Code: -32603, Message: strings.Repeat("é", 500) + "…"}},
+		"long":           {errors.New(strings.Repeat("é", 2*ErrorLimit)), jsonrpc.Error{Code: -32603, Message: strings.Repeat("é", ErrorLimit) + "…"}},
 		"params":         {errors.New(`unmarshaling "secret"`), jsonrpc.Error{Code: -32602, Message: "invalid params: m does not take params of this shape"}},
 	} {
 		assert.Equal(t, &test.want, wireError("m", test.err), name)
@@ -225,7 +225,7 @@ func BenchmarkFraming(b *testing.B) {
 		b.Run(fmt.Sprintf("%d bytes", size), func(b *testing.B) {
 			arguments := `{"proposed_action":{"text":"` + strings.Repeat(`word \"x\" `, size/11) + `","amount":720.0}}`
 			line := wireCall("1", "echo", arguments) + "\n"
-			t := newTransport(&loopReader{line: []byte(line)}, io.Discard, slog.New(slog.DiscardHandler))
+			t := NewTransport(&loopReader{line: []byte(line)}, io.Discard, slog.New(slog.DiscardHandler))
 			result := []byte(`{"content":[]}`)
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()

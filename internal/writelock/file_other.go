@@ -1,6 +1,6 @@
 //go:build aix || (!unix && !windows)
 
-package loopgrid
+package writelock
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// lockDir fails: there is no advisory file lock here, the writes of one process are all that can be ordered.
-func lockDir() (string, error) {
+// DefaultDir fails: there is no advisory file lock here, the writes of one process are all that can be ordered.
+func DefaultDir() (string, error) {
 	return "", fmt.Errorf("find the lock folder: %w", errors.ErrUnsupported)
 }
 

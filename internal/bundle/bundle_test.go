@@ -1,4 +1,4 @@
-package bridge
+package bundle
 
 import (
 	"archive/zip"
@@ -130,9 +130,9 @@ func symlink(t *testing.T, target, path string) {
 	}
 }
 
-func save(t *testing.T, dir string, payloads bool, content []byte) (savedBundle, error) {
+func save(t *testing.T, dir string, payloads bool, content []byte) (Saved, error) {
 	t.Helper()
-	return saveBundle(t.Context(), dir, testDecision, payloads, bytes.NewReader(content))
+	return Save(t.Context(), dir, testDecision, payloads, bytes.NewReader(content))
 }
 
 func TestSaveBundleKeepsTheBytesAndReadsWhatTheySay(t *testing.T) {
@@ -150,20 +150,20 @@ func TestSaveBundleKeepsTheBytesAndReadsWhatTheySay(t *testing.T) {
 			content := wholeBundle(t, testDecision, test.payloads)
 
 			// A byte at a time: no read of the source is like another.
-			got, err := saveBundle(t.Context(), dir, testDecision, test.payloads, iotest.OneByteReader(bytes.NewReader(content)))
+			got, err := Save(t.Context(), dir, testDecision, test.payloads, iotest.OneByteReader(bytes.NewReader(content)))
 
 			require.NoError(t, err)
 			sum := sha256.Sum256(content)
-			assert.Equal(t, filepath.Join(dir, test.file), got.path)
-			assert.Equal(t, int64(len(content)), got.bytes)
-			assert.Equal(t, hex.EncodeToString(sum[:]), got.sha256)
+			assert.Equal(t, filepath.Join(dir, test.file), got.Path)
+			assert.Equal(t, int64(len(content)), got.Size)
+			assert.Equal(t, hex.EncodeToString(sum[:]), got.SHA256)
 			assert.Equal(t, `{"valid":true,"checked_events":9007199254740993,"failures":[],"key_id":"ed25519:\u00e9\/"}`,
-				string(got.verification), "numbers and strings keep their spelling")
-			assert.Equal(t, `{"state":"evidence_complete","expected_next":[]}`, string(got.lifecycle))
-			assert.Equal(t, map[string]string{got.path: string(content)}, filesIn(t, dir), "the file alone, byte for byte")
+				string(got.Verification), "numbers and strings keep their spelling")
+			assert.Equal(t, `{"state":"evidence_complete","expected_next":[]}`, string(got.Lifecycle))
+			assert.Equal(t, map[string]string{got.Path: string(content)}, filesIn(t, dir), "the file alone, byte for byte")
 			if runtime.GOOS != "windows" { // where modes mean nothing
 				for path, mode := range map[string]fs.FileMode{
-					got.path: 0o600, dir: fs.ModeDir | 0o700, filepath.Dir(dir): fs.ModeDir | 0o700,
+					got.Path: 0o600, dir: fs.ModeDir | 0o700, filepath.Dir(dir): fs.ModeDir | 0o700,
 				} {
 					info, err := os.Stat(path)
 					require.NoError(t, err)
@@ -198,7 +198,7 @@ func TestSaveBundleAcceptsABundleThatHasNothingToDisclose(t *testing.T) {
 	entries := withoutEntry(bundleEntries(testDecision, true), "disclosures.jsonl")
 	got, err := save(t, t.TempDir(), true, zipOf(t, entries...))
 	require.NoError(t, err)
-	assert.FileExists(t, got.path)
+	assert.FileExists(t, got.Path)
 }
 
 func TestBundleName(t *testing.T) {
@@ -228,7 +228,7 @@ func TestSaveBundleRefusesAnIDThatIsNoFileName(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"", ".", "..", "../x", "a/b", `a\b`, "a:b", "a b", "a\x00b", "ä", "/etc/x", "x\n"} {
 		base := t.TempDir()
-		_, err := saveBundle(t.Context(), filepath.Join(base, "dir"), id, false, iotest.ErrReader(errors.New("was read")))
+		_, err := Save(t.Context(), filepath.Join(base, "dir"), id, false, iotest.ErrReader(errors.New("was read")))
 		require.ErrorContains(t, err, "is no decision id", "%q", id)
 		left, err := os.ReadDir(base)
 		require.NoError(t, err)
@@ -249,12 +249,12 @@ func TestSaveBundleOnHostileFileSystems(t *testing.T) {
 			t.Helper()
 			require.NoError(t, os.WriteFile(filepath.Join(base, "dir"), []byte("mine"), 0o600))
 			return filepath.Join(base, "dir")
-		}, errBundleDir, "dir"},
+		}, ErrDir, "dir"},
 		{"a parent is a file", func(t *testing.T, base string) string {
 			t.Helper()
 			require.NoError(t, os.WriteFile(filepath.Join(base, "parent"), []byte("mine"), 0o600))
 			return filepath.Join(base, "parent", "a", "dir")
-		}, errBundleDir, "parent"},
+		}, ErrDir, "parent"},
 		{"the directory is a link", func(t *testing.T, base string) string {
 			t.Helper()
 			require.NoError(t, os.Mkdir(filepath.Join(base, "real"), 0o700))
@@ -271,28 +271,28 @@ func TestSaveBundleOnHostileFileSystems(t *testing.T) {
 			t.Helper()
 			symlink(t, filepath.Join(base, "nowhere"), filepath.Join(base, "dir"))
 			return filepath.Join(base, "dir")
-		}, errBundleDir, "dir"},
+		}, ErrDir, "dir"},
 		{"the directory is a link to itself", func(t *testing.T, base string) string {
 			t.Helper()
 			symlink(t, filepath.Join(base, "dir"), filepath.Join(base, "dir"))
 			return filepath.Join(base, "dir")
-		}, errBundleDir, "dir"},
+		}, ErrDir, "dir"},
 		{"the target is a link to a file", func(t *testing.T, base string) string {
 			t.Helper()
 			require.NoError(t, os.WriteFile(filepath.Join(base, "precious"), []byte("mine"), 0o600))
 			symlink(t, filepath.Join(base, "precious"), filepath.Join(base, file))
 			return base
-		}, errBundleTarget, file + " is a symbolic link"},
+		}, ErrTarget, file + " is a symbolic link"},
 		{"the target is a link to nowhere", func(t *testing.T, base string) string {
 			t.Helper()
 			symlink(t, filepath.Join(base, "nowhere"), filepath.Join(base, file))
 			return base
-		}, errBundleTarget, file + " is a symbolic link"},
+		}, ErrTarget, file + " is a symbolic link"},
 		{"the target is a directory", func(t *testing.T, base string) string {
 			t.Helper()
 			require.NoError(t, os.Mkdir(filepath.Join(base, file), 0o700))
 			return base
-		}, errBundleTarget, file + " is a directory"},
+		}, ErrTarget, file + " is a directory"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -302,11 +302,11 @@ func TestSaveBundleOnHostileFileSystems(t *testing.T) {
 			content := wholeBundle(t, testDecision, false)
 
 			src := bytes.NewReader(content)
-			got, err := saveBundle(t.Context(), dir, testDecision, false, src)
+			got, err := Save(t.Context(), dir, testDecision, false, src)
 
 			if test.want == nil {
 				require.NoError(t, err)
-				kept, err := os.ReadFile(got.path)
+				kept, err := os.ReadFile(got.Path)
 				require.NoError(t, err)
 				assert.Equal(t, content, kept)
 				return
@@ -334,9 +334,9 @@ func TestSaveBundleLeavesATargetThatAppearsMeanwhile(t *testing.T) {
 		return 0, io.EOF
 	}))
 
-	_, err := saveBundle(t.Context(), dir, testDecision, false, src)
+	_, err := Save(t.Context(), dir, testDecision, false, src)
 
-	require.ErrorIs(t, err, errBundleTarget)
+	require.ErrorIs(t, err, ErrTarget)
 	assert.Equal(t, map[string]string{path: "-> " + precious}, filesIn(t, dir))
 	assert.Equal(t, map[string]string{precious: "mine"}, filesIn(t, filepath.Dir(precious)))
 }
@@ -356,7 +356,7 @@ func TestCreateTemporaryFollowsNoLink(t *testing.T) {
 	for _, name := range []string{"out", "nowhere", "in", "file"} {
 		_, err := createTemporary(filepath.Join(base, "dir", name))
 		require.ErrorIs(t, err, fs.ErrExist, name)
-		require.ErrorIs(t, err, errBundleDir, name)
+		require.ErrorIs(t, err, ErrDir, name)
 		require.ErrorContains(t, err, filepath.Join(base, "dir"), name)
 	}
 
@@ -379,19 +379,19 @@ func TestSaveBundleKeepsNothingOfABrokenSource(t *testing.T) {
 	}{
 		{"an error at once", func(t *testing.T, dir string) {
 			t.Helper()
-			_, err := saveBundle(t.Context(), dir, testDecision, false, iotest.ErrReader(errLost))
+			_, err := Save(t.Context(), dir, testDecision, false, iotest.ErrReader(errLost))
 			require.ErrorIs(t, err, errLost)
 		}},
 		{"an error in the middle", func(t *testing.T, dir string) {
 			t.Helper()
 			src := io.MultiReader(half(), iotest.ErrReader(fmt.Errorf("read: %w", errLost)))
-			_, err := saveBundle(t.Context(), dir, testDecision, false, src)
+			_, err := Save(t.Context(), dir, testDecision, false, src)
 			require.ErrorIs(t, err, errLost)
 		}},
 		{"an error with the last bytes", func(t *testing.T, dir string) {
 			t.Helper()
 			src := bytes.NewReader(content)
-			_, err := saveBundle(t.Context(), dir, testDecision, false, readerFunc(func(p []byte) (int, error) {
+			_, err := Save(t.Context(), dir, testDecision, false, readerFunc(func(p []byte) (int, error) {
 				n, _ := src.Read(p)
 				return n, errLost
 			}))
@@ -400,20 +400,20 @@ func TestSaveBundleKeepsNothingOfABrokenSource(t *testing.T) {
 		{"an end that is an error", func(t *testing.T, dir string) { // as net/http tells of a body that ends early
 			t.Helper()
 			src := io.MultiReader(bytes.NewReader(content), iotest.ErrReader(io.ErrUnexpectedEOF))
-			_, err := saveBundle(t.Context(), dir, testDecision, false, src)
+			_, err := Save(t.Context(), dir, testDecision, false, src)
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 		}},
 		{"a wrapped end", func(t *testing.T, dir string) {
 			t.Helper()
 			src := io.MultiReader(bytes.NewReader(content), iotest.ErrReader(fmt.Errorf("cut off: %w", io.EOF)))
-			_, err := saveBundle(t.Context(), dir, testDecision, false, src)
+			_, err := Save(t.Context(), dir, testDecision, false, src)
 			require.ErrorContains(t, err, "cut off")
 		}},
 		{"cancelled before", func(t *testing.T, dir string) {
 			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			_, err := saveBundle(ctx, dir, testDecision, false, bytes.NewReader(content))
+			_, err := Save(ctx, dir, testDecision, false, bytes.NewReader(content))
 			require.ErrorIs(t, err, context.Canceled)
 		}},
 		{"cancelled in the middle", func(t *testing.T, dir string) {
@@ -423,7 +423,7 @@ func TestSaveBundleKeepsNothingOfABrokenSource(t *testing.T) {
 				cancel()
 				return copy(p, "more"), nil // for ever, were it not for ctx
 			}))
-			_, err := saveBundle(ctx, dir, testDecision, false, src)
+			_, err := Save(ctx, dir, testDecision, false, src)
 			require.ErrorIs(t, err, context.Canceled)
 		}},
 		{"cancelled with the last byte", func(t *testing.T, dir string) {
@@ -433,14 +433,14 @@ func TestSaveBundleKeepsNothingOfABrokenSource(t *testing.T) {
 				cancel()
 				return 0, io.EOF
 			}))
-			_, err := saveBundle(ctx, dir, testDecision, false, src)
+			_, err := Save(ctx, dir, testDecision, false, src)
 			require.ErrorIs(t, err, context.Canceled)
 		}},
 		{"a panic in the middle", func(t *testing.T, dir string) {
 			t.Helper()
 			src := io.MultiReader(half(), readerFunc(func([]byte) (int, error) { panic("boom") }))
 			assert.PanicsWithValue(t, "boom", func() {
-				_, _ = saveBundle(t.Context(), dir, testDecision, false, src)
+				_, _ = Save(t.Context(), dir, testDecision, false, src)
 			})
 		}},
 	} {
@@ -483,82 +483,82 @@ func TestSaveBundleRefusesWhatIsNotTheBundle(t *testing.T) {
 		want     error
 		text     string
 	}{
-		{"nothing", false, nil, errBundleNotWhole, "not a valid zip"},
-		{"one blank", false, []byte(" "), errBundleNotWhole, "not a valid zip"},
-		{"a login page", false, []byte("<!DOCTYPE html><title>Sign in</title>"), errBundleNotWhole, "not a valid zip"},
-		{"JSON", false, []byte(`{"detail":"Decision not found"}`), errBundleNotWhole, "not a valid zip"},
-		{"zeros", false, make([]byte, 1<<16), errBundleNotWhole, "not a valid zip"},
-		{"cut at the end", false, whole[:len(whole)-1], errBundleNotWhole, "zip"},
-		{"cut in the middle", false, whole[:len(whole)/2], errBundleNotWhole, "zip"},
-		{"cut at the front", false, whole[40:], errBundleNotWhole, "not a valid zip"},
-		{"a hole", false, append(bytes.Clone(whole[:300]), whole[310:]...), errBundleNotWhole, "not a valid zip"},
-		{"a changed byte of the events", false, damaged(whole, "events.jsonl", 14), errBundleNotWhole, `"events.jsonl"`},
-		{"a changed byte of the verification", false, damaged(whole, "verification.json", 20), errBundleNotWhole, `"verification.json"`},
-		{"no entries", false, zipOf(t), errBundleNotWhole, "manifest.json: it is missing"},
+		{"nothing", false, nil, ErrNotWhole, "not a valid zip"},
+		{"one blank", false, []byte(" "), ErrNotWhole, "not a valid zip"},
+		{"a login page", false, []byte("<!DOCTYPE html><title>Sign in</title>"), ErrNotWhole, "not a valid zip"},
+		{"JSON", false, []byte(`{"detail":"Decision not found"}`), ErrNotWhole, "not a valid zip"},
+		{"zeros", false, make([]byte, 1<<16), ErrNotWhole, "not a valid zip"},
+		{"cut at the end", false, whole[:len(whole)-1], ErrNotWhole, "zip"},
+		{"cut in the middle", false, whole[:len(whole)/2], ErrNotWhole, "zip"},
+		{"cut at the front", false, whole[40:], ErrNotWhole, "not a valid zip"},
+		{"a hole", false, append(bytes.Clone(whole[:300]), whole[310:]...), ErrNotWhole, "not a valid zip"},
+		{"a changed byte of the events", false, damaged(whole, "events.jsonl", 14), ErrNotWhole, `"events.jsonl"`},
+		{"a changed byte of the verification", false, damaged(whole, "verification.json", 20), ErrNotWhole, `"verification.json"`},
+		{"no entries", false, zipOf(t), ErrNotWhole, "manifest.json: it is missing"},
 		{
 			"no manifest", false, zipOf(t, withoutEntry(bundleEntries(testDecision, false), "manifest.json")...),
-			errBundleNotWhole, "manifest.json: it is missing",
+			ErrNotWhole, "manifest.json: it is missing",
 		},
 		{
 			"a manifest in capitals", false,
 			zipOf(t, zipEntry{"MANIFEST.JSON", bundleEntries(testDecision, false)[0].text}),
-			errBundleNotWhole, "manifest.json: it is missing",
+			ErrNotWhole, "manifest.json: it is missing",
 		},
 		{
 			"two manifests", false,
 			zipOf(t, append(bundleEntries(testDecision, false), zipEntry{"manifest.json", "{}"})...),
-			errBundleNotWhole, `two entries "manifest.json"`,
+			ErrNotWhole, `two entries "manifest.json"`,
 		},
 		{
 			"two manifests to Windows", false,
 			zipOf(t, append(bundleEntries(testDecision, false), zipEntry{"Manifest.json", "{}"})...),
-			errBundleNotWhole, `two entries "Manifest.json"`,
+			ErrNotWhole, `two entries "Manifest.json"`,
 		},
 		{
 			"two of another name", false,
 			zipOf(t, append(bundleEntries(testDecision, false), zipEntry{"events.jsonl", ""})...),
-			errBundleNotWhole, `two entries "events.jsonl"`,
+			ErrNotWhole, `two entries "events.jsonl"`,
 		},
-		{"an empty manifest", false, manifest(""), errBundleNotWhole, "manifest.json: "},
-		{"a manifest that is no object", false, manifest(`["` + testDecision + `"]`), errBundleNotWhole, "must be a JSON object"},
+		{"an empty manifest", false, manifest(""), ErrNotWhole, "manifest.json: "},
+		{"a manifest that is no object", false, manifest(`["` + testDecision + `"]`), ErrNotWhole, "must be a JSON object"},
 		{
 			"a manifest with a name twice", false,
 			manifest(`{"decision_id":"` + testDecision + `","payloads_included":true,"payloads_included":false}`),
-			errBundleNotWhole, "payloads_included",
+			ErrNotWhole, "payloads_included",
 		},
-		{"two values in a manifest", false, manifest(bundleEntries(testDecision, false)[0].text + "{}"), errBundleNotWhole, "manifest.json: "},
-		{"a manifest with bad UTF-8", false, manifest("{\"decision_id\":\"\xff\"}"), errBundleNotWhole, "UTF-8"},
-		{"a manifest too deep", false, manifest(strings.Repeat(`{"a":`, 5000)), errBundleNotWhole, "levels"},
+		{"two values in a manifest", false, manifest(bundleEntries(testDecision, false)[0].text + "{}"), ErrNotWhole, "manifest.json: "},
+		{"a manifest with bad UTF-8", false, manifest("{\"decision_id\":\"\xff\"}"), ErrNotWhole, "UTF-8"},
+		{"a manifest too deep", false, manifest(strings.Repeat(`{"a":`, 5000)), ErrNotWhole, "levels"},
 		{
 			"a huge manifest", false,
 			manifest(`{"decision_id":"` + testDecision + `","payloads_included":false}` + strings.Repeat(" ", maxBundleDocument)),
-			errBundleNotWhole, "manifest.json: it is longer than",
+			ErrNotWhole, "manifest.json: it is longer than",
 		},
-		{"too many entries", false, manyEntries(t, maxBundleEntries+1), errBundleNotWhole, "10001 entries"},
-		{"entries without end", false, uncountedEntries(t), errBundleNotWhole, "list of entries is longer than"},
-		{"another decision", false, wholeBundle(t, "dec_other", false), errBundleOtherDecision, `"dec_other"`},
-		{"another case", false, wholeBundle(t, strings.ToUpper(testDecision), false), errBundleOtherDecision, "DEC_"},
-		{"no decision", false, manifest(`{"payloads_included":false}`), errBundleOtherDecision, "names no decision"},
-		{"a decision that is null", false, manifest(`{"decision_id":null}`), errBundleOtherDecision, "names no decision"},
+		{"too many entries", false, manyEntries(t, maxBundleEntries+1), ErrNotWhole, "10001 entries"},
+		{"entries without end", false, uncountedEntries(t), ErrNotWhole, "list of entries is longer than"},
+		{"another decision", false, wholeBundle(t, "dec_other", false), ErrOtherDecision, `"dec_other"`},
+		{"another case", false, wholeBundle(t, strings.ToUpper(testDecision), false), ErrOtherDecision, "DEC_"},
+		{"no decision", false, manifest(`{"payloads_included":false}`), ErrOtherDecision, "names no decision"},
+		{"a decision that is null", false, manifest(`{"decision_id":null}`), ErrOtherDecision, "names no decision"},
 		{
 			"a decision with a line break", false, manifest(`{"decision_id":"` + strings.Repeat(`\n`, 500) + `"}`),
-			errBundleOtherDecision, `"\n`,
+			ErrOtherDecision, `"\n`,
 		},
-		{"payloads against the gate", false, wholeBundle(t, testDecision, true), errBundleDisclosure, "disclosures.jsonl"},
+		{"payloads against the gate", false, wholeBundle(t, testDecision, true), ErrDisclosure, "disclosures.jsonl"},
 		{
 			"payloads_included against the gate", false,
-			zipOf(t, withoutEntry(bundleEntries(testDecision, true), "disclosures.jsonl")...), errBundleDisclosure, "not asked for",
+			zipOf(t, withoutEntry(bundleEntries(testDecision, true), "disclosures.jsonl")...), ErrDisclosure, "not asked for",
 		},
-		{"a disclosure against the gate", false, with("disclosures.jsonl", ""), errBundleDisclosure, "disclosures.jsonl"},
-		{"a disclosure elsewhere", false, with(`a\Disclosures.JSONL`, "{}"), errBundleDisclosure, "Disclosures.JSONL"},
-		{"payloads asked for and not included", true, wholeBundle(t, testDecision, false), errBundleDisclosure, "not included"},
+		{"a disclosure against the gate", false, with("disclosures.jsonl", ""), ErrDisclosure, "disclosures.jsonl"},
+		{"a disclosure elsewhere", false, with(`a\Disclosures.JSONL`, "{}"), ErrDisclosure, "Disclosures.JSONL"},
+		{"payloads asked for and not included", true, wholeBundle(t, testDecision, false), ErrDisclosure, "not included"},
 		{
 			"no word of payloads, not asked for", false, manifest(`{"decision_id":"` + testDecision + `"}`),
-			errBundleDisclosure, "does not say",
+			ErrDisclosure, "does not say",
 		},
 		{
 			"no word of payloads, asked for", true, manifest(`{"decision_id":"` + testDecision + `","payloads_included":"true"}`),
-			errBundleDisclosure, "does not say",
+			ErrDisclosure, "does not say",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -667,11 +667,11 @@ func TestSaveBundleReadsWhatThereIs(t *testing.T) {
 			got, err := save(t, t.TempDir(), false, content)
 
 			require.NoError(t, err)
-			assert.Equal(t, test.verification, string(got.verification))
-			assert.Equal(t, test.lifecycle, string(got.lifecycle))
-			assert.Equal(t, test.verification == "", got.verification == nil)
-			assert.Equal(t, test.lifecycle == "", got.lifecycle == nil)
-			kept, err := os.ReadFile(got.path)
+			assert.Equal(t, test.verification, string(got.Verification))
+			assert.Equal(t, test.lifecycle, string(got.Lifecycle))
+			assert.Equal(t, test.verification == "", got.Verification == nil)
+			assert.Equal(t, test.lifecycle == "", got.Lifecycle == nil)
+			kept, err := os.ReadFile(got.Path)
 			require.NoError(t, err)
 			assert.Equal(t, content, kept)
 		})
@@ -691,7 +691,7 @@ func TestSaveBundleBoundsItsProof(t *testing.T) {
 
 	binary.LittleEndian.PutUint32(content[header("large")+20:], 1<<30) // its length
 	_, err = save(t, t.TempDir(), false, content)
-	require.ErrorIs(t, err, errBundleNotWhole)
+	require.ErrorIs(t, err, ErrNotWhole)
 	require.ErrorContains(t, err, `"large"`)
 }
 
@@ -706,9 +706,9 @@ func TestSaveBundleAtOnce(t *testing.T) {
 		contents[i] = zipOf(t, withEntry(bundleEntries(testDecision, false), "README.txt", strings.Repeat("x", 1000*i))...)
 		group.Go(func() {
 			for range rounds {
-				got, err := saveBundle(t.Context(), dir, testDecision, false, bytes.NewReader(contents[i]))
+				got, err := Save(t.Context(), dir, testDecision, false, bytes.NewReader(contents[i]))
 				if assert.NoError(t, err) {
-					assert.Equal(t, int64(len(contents[i])), got.bytes)
+					assert.Equal(t, int64(len(contents[i])), got.Size)
 				}
 			}
 		})
@@ -844,11 +844,11 @@ func TestSaveBundleNeedsLittleMemory(t *testing.T) {
 
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	got, err := saveBundle(t.Context(), dir, testDecision, false, pr)
+	got, err := Save(t.Context(), dir, testDecision, false, pr)
 	runtime.ReadMemStats(&after)
 
 	require.NoError(t, err)
-	assert.Greater(t, got.bytes, int64(size))
+	assert.Greater(t, got.Size, int64(size))
 	assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20), "bytes allocated, the test's own ZIP writer included")
 }
 

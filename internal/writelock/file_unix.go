@@ -1,6 +1,6 @@
 //go:build unix && !aix
 
-package loopgrid
+package writelock
 
 import (
 	"errors"
@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockDir returns the folder of the lock files: one place for all processes of this user. It does not come from the
+// DefaultDir returns the folder of the lock files: one place for all processes of this user. It does not come from the
 // environment: hosts pass on almost none of it, and two processes with different ones would not meet.
-func lockDir() (string, error) {
+func DefaultDir() (string, error) {
 	return filepath.Join("/tmp", "loopgrid-mcp-"+strconv.Itoa(os.Geteuid())), nil
 }
 

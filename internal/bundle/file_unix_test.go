@@ -1,6 +1,6 @@
 //go:build !windows
 
-package bridge
+package bundle
 
 import (
 	"os"
@@ -32,7 +32,7 @@ func TestSaveBundleInADirectoryThatCannotBeWritten(t *testing.T) {
 
 		_, err := save(t, dir, false, content)
 
-		require.ErrorIs(t, err, errBundleDir, dir)
+		require.ErrorIs(t, err, ErrDir, dir)
 		require.ErrorContains(t, err, dir[:4], dir)
 		assert.NoFileExists(t, filepath.Join(dir, testDecision+"-evidence.zip"))
 	}
@@ -46,7 +46,7 @@ func TestSaveBundleLeavesANamedPipeAlone(t *testing.T) {
 
 	_, err := save(t, dir, false, wholeBundle(t, testDecision, false))
 
-	require.ErrorIs(t, err, errBundleTarget)
+	require.ErrorIs(t, err, ErrTarget)
 	require.ErrorContains(t, err, "is not a regular file")
 	left, err := os.ReadDir(dir)
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestSaveBundleBeyondTheFileSizeLimit(t *testing.T) {
 
 	_, err := save(t, dir, false, zipOf(t, append(bundleEntries(testDecision, false), largeEntry(1<<20))...))
 
-	require.ErrorIs(t, err, errBundleNoRoom)
+	require.ErrorIs(t, err, ErrNoRoom)
 	require.ErrorContains(t, err, dir)
 	assert.Equal(t, map[string]string{old: "old"}, filesIn(t, dir))
 
@@ -89,12 +89,12 @@ func TestNoRoomIsToldApart(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG} {
 		path := &os.PathError{Op: "write", Path: "/d/" + newTemporaryName(), Err: err}
-		require.ErrorIs(t, bundleWriteError("write", "/d", path), errBundleNoRoom)
-		require.ErrorIs(t, bundleDirError(path), errBundleNoRoom)
+		require.ErrorIs(t, bundleWriteError("write", "/d", path), ErrNoRoom)
+		require.ErrorIs(t, bundleDirError(path), ErrNoRoom)
 		assert.Equal(t, "there is no room for the evidence bundle: write in /d: "+err.Error(), bundleWriteError("write", "/d", path).Error())
 	}
 	link := &os.LinkError{Op: "rename", Old: "a", New: "b", Err: unix.EACCES}
-	require.ErrorIs(t, bundleWriteError("rename", "/d", link), errBundleDir)
+	require.ErrorIs(t, bundleWriteError("rename", "/d", link), ErrDir)
 	require.EqualError(t, bundleWriteError("rename", "/d", link), "the evidence directory cannot be used: rename in /d: permission denied")
 }
 

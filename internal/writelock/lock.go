@@ -1,4 +1,6 @@
-package loopgrid
+// Package writelock lets one writer at a time into a LoopGrid ledger, within this process and between the processes of one user, and
+// remembers the write that went unanswered. It knows no route, no HTTP and no MCP: a client says when a POST is sent and how it ended.
+package writelock
 
 import (
 	"context"
@@ -7,13 +9,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
+	"net"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/address"
 )
 
 // settleAfter is how long a write without an answer may still be running in the service after its last attempt was
@@ -25,7 +29,7 @@ var (
 	errNotLocked = errors.New("post: the write lock is not held")
 )
 
-// writeLock lets one writer at a time into the ledger of a workspace, since two writes at once break LoopGrid's chain
+// Lock lets one writer at a time into the ledger of a workspace, since two writes at once break LoopGrid's chain
 // for good on SQLite, its default. Within this process writers are served in the order of their arrival. The
 // processes of this user on this machine are kept apart by an advisory file lock, in turns where several want it (see
 // [fileLock]); one that is killed lets go of it.
@@ -40,7 +44,7 @@ var (
 //   - Containers that do not share the folder, other users of the machine, other machines.
 //   - Other clients of LoopGrid: they do not know this lock.
 //   - One service under two names (its host name here, its address there): two locks. Only the spellings of
-//     loopback and the default port count as one, see [lockName].
+//     loopback and the default port count as one, see [Name].
 //   - A lock file that is deleted while somebody holds its lock: the next process makes a new one and is not kept
 //     out. At any other time it may be deleted.
 //   - A folder that cannot be trusted or written: then the writers of this process alone are ordered, and warn is
@@ -48,76 +52,63 @@ var (
 //   - Loss of power: the file is not synced to the disk, it only has to outlive the process.
 //
 // LoopGrid on PostgreSQL does not break when writes overlap: use it where one of these matters.
-type writeLock struct {
+type Lock struct {
 	settle time.Duration
 	warn   func(msg string)
 	warned sync.Once
 	file   *fileLock // nil: the writers of this process alone
 
 	mu        sync.Mutex
-	queue     []*ticket // the head is the only one that may hold the file lock
+	queue     []*Ticket // the head is the only one that may hold the file lock
 	unsettled time.Time // when an unanswered attempt was given up; zero: the ledger is settled
 }
 
-// lockOptions are the options of newWriteLock.
-type lockOptions struct {
-	// dir is the folder of the lock file, see lockDir. Empty: order the writers of this process only. Tests in a
+// Options are the options of New.
+type Options struct {
+	// Dir is the folder of the lock file, see DefaultDir. Empty: order the writers of this process only. Tests in a
 	// synctest bubble leave it empty: a goroutine that waits for a file lock is never durably blocked.
-	dir string
-	// name is the name of the lock file without its extension, see lockName.
-	name string
-	// warn, if not nil, is called at most once, when other processes cannot be kept out or cannot be told of an
+	Dir string
+	// Name is the name of the lock file without its extension, see Name.
+	Name string
+	// Warn, if not nil, is called at most once, when other processes cannot be kept out or cannot be told of an
 	// unanswered write.
-	warn func(msg string)
-	// settle is how long an unanswered write is waited for; 0 is settleAfter.
-	settle time.Duration
+	Warn func(msg string)
+	// Settle is how long an unanswered write is waited for; 0 is settleAfter.
+	Settle time.Duration
 }
 
-// newWriteLock returns a lock that nobody holds. It touches no file: the first ticket.lock does.
-func newWriteLock(o lockOptions) *writeLock {
-	l := &writeLock{settle: o.settle, warn: o.warn}
+// New returns a lock that nobody holds. It touches no file: the first [Ticket.Lock] does.
+func New(o Options) *Lock {
+	l := &Lock{settle: o.Settle, warn: o.Warn}
 	if l.settle == 0 {
 		l.settle = settleAfter
 	}
-	if o.dir != "" {
-		l.file = &fileLock{dir: o.dir, name: o.name}
+	if o.Dir != "" {
+		l.file = &fileLock{dir: o.Dir, name: o.Name}
 	}
 	return l
 }
 
-// lockName returns the name under which the ledger of the workspace behind base is locked: the hexadecimal SHA-256 of
+// Name returns the name under which the ledger of the workspace behind base is locked: the hexadecimal SHA-256 of
 // host and port, base path and workspace. The scheme's default port is filled in and every spelling of loopback is
 // the same host, the unspecified address included, since dialling it ends there too. Two spellings that are one
 // ledger but get two names would not exclude each other; two ledgers under one name only wait for each other.
-func lockName(base *url.URL, workspace string) string {
-	host := strings.TrimSuffix(strings.ToLower(base.Hostname()), ".")
-	if addr, err := netip.ParseAddr(host); err == nil {
-		addr = addr.Unmap()
-		host = addr.String()
-		if addr.IsLoopback() || addr.IsUnspecified() {
-			host = "loopback"
-		}
-	} else if host == "localhost" || strings.HasSuffix(host, ".localhost") { // RFC 6761 section 6.3.
-		host = "loopback"
-	}
-	port := base.Port()
-	switch {
-	case port != "":
-	case strings.EqualFold(base.Scheme, "https"):
-		port = "443"
-	default:
-		port = "80"
+func Name(base *url.URL, workspace string) string {
+	host := address.HostPort(base)
+	if address.IsLoopback(base.Hostname()) {
+		_, port, _ := net.SplitHostPort(host) // HostPort has joined them
+		host = "loopback:" + port
 	}
 	path := strings.TrimRight(base.Path, "/")
 	// NUL cannot be part of a host, and config lets none into a path or a workspace: no two triples read the same.
-	sum := sha256.Sum256([]byte(host + ":" + port + "\x00" + path + "\x00" + workspace))
+	sum := sha256.Sum256([]byte(host + "\x00" + path + "\x00" + workspace))
 	return hex.EncodeToString(sum[:])
 }
 
-// enter takes a place in the queue. It never blocks. The ticket must be left, whatever becomes of the call: until
+// Enter takes a place in the queue. It never blocks. The Ticket must be left, whatever becomes of the call: until
 // then nobody behind it gets the lock.
-func (l *writeLock) enter() *ticket {
-	t := &ticket{l: l, head: make(chan struct{})}
+func (l *Lock) Enter() *Ticket {
+	t := &Ticket{l: l, head: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queue = append(l.queue, t)
@@ -128,7 +119,7 @@ func (l *writeLock) enter() *ticket {
 }
 
 // remove takes t out of the queue and lets the next one know if it is the head now.
-func (l *writeLock) remove(t *ticket) {
+func (l *Lock) remove(t *Ticket) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	i := slices.Index(l.queue, t)
@@ -138,8 +129,8 @@ func (l *writeLock) remove(t *ticket) {
 	}
 }
 
-// unsettledFor returns how long the ledger stays unsettled as far as this process knows, 0 if it is settled.
-func (l *writeLock) unsettledFor() time.Duration {
+// UnsettledFor returns how long the ledger stays unsettled as far as this process knows, 0 if it is settled.
+func (l *Lock) UnsettledFor() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.unsettled.IsZero() {
@@ -149,21 +140,21 @@ func (l *writeLock) unsettledFor() time.Duration {
 }
 
 // setUnsettled remembers when an attempt was given up; the zero time says that the ledger is settled.
-func (l *writeLock) setUnsettled(at time.Time) {
+func (l *Lock) setUnsettled(at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.unsettled = at
 }
 
 // lastGivenUp returns the time that setUnsettled was called with.
-func (l *writeLock) lastGivenUp() time.Time {
+func (l *Lock) lastGivenUp() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.unsettled
 }
 
 // warnOnce reports what is not covered, the first time.
-func (l *writeLock) warnOnce(what string, err error) {
+func (l *Lock) warnOnce(what string, err error) {
 	l.warned.Do(func() {
 		if l.warn != nil {
 			l.warn(fmt.Sprintf("write lock: %s: %v", what, err))
@@ -171,12 +162,12 @@ func (l *writeLock) warnOnce(what string, err error) {
 	})
 }
 
-// ticket is a place in the queue of a writeLock, from [writeLock.enter] to leave, and the lock itself once lock has
+// Ticket is a place in the queue of a Lock, from [Lock.Enter] to Leave, and the lock itself once Lock has
 // returned nil. It belongs to one call: leave may be called at any time from any goroutine, the other methods one at
 // a time.
-type ticket struct {
-	l    *writeLock
-	head chan struct{} // closed when this ticket is the head of the queue
+type Ticket struct {
+	l    *Lock
+	head chan struct{} // closed when this Ticket is the head of the queue
 
 	mu       sync.Mutex
 	cancel   context.CancelCauseFunc // not nil while lock is running
@@ -186,13 +177,13 @@ type ticket struct {
 	inFlight bool // a POST was announced and nothing was said about its end
 }
 
-// lock waits until the ticket is the head of the queue, then for the other processes, then until the ledger is
-// settled. On a ticket that already holds the lock it waits until the ledger is settled: call it before every write
+// Lock waits until the Ticket is the head of the queue, then for the other processes, then until the ledger is
+// settled. On a Ticket that already holds the lock it waits until the ledger is settled: call it before every write
 // that is not a repeat of the unanswered one.
 //
-// The context bounds the whole wait. When it ends first, the error is a *[lockError], the lock is not held, and the
-// ticket keeps its place until it is left.
-func (t *ticket) lock(ctx context.Context) error {
+// The context bounds the whole wait. When it ends first, the error is a *[WaitError], the lock is not held, and the
+// Ticket keeps its place until it is left.
+func (t *Ticket) Lock(ctx context.Context) error {
 	t.mu.Lock()
 	if t.left || t.cancel != nil {
 		t.mu.Unlock()
@@ -222,7 +213,7 @@ func (t *ticket) lock(ctx context.Context) error {
 }
 
 // acquire does the three waits of lock. It sets inFile, and leaves it to lock to let go of the file after an error.
-func (t *ticket) acquire(ctx context.Context) error {
+func (t *Ticket) acquire(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return t.l.stopped(ctx, waitNone)
 	}
@@ -244,7 +235,7 @@ func (t *ticket) acquire(ctx context.Context) error {
 	if t.inFile {
 		t.learn()
 	}
-	if left := t.l.unsettledFor(); left > 0 {
+	if left := t.l.UnsettledFor(); left > 0 {
 		timer := time.NewTimer(left)
 		defer timer.Stop()
 		select {
@@ -265,7 +256,7 @@ func (t *ticket) acquire(ctx context.Context) error {
 // A time in the future (the clock was set back) counts as now, and so does text that is no time: somebody wrote
 // there, and the worst it can mean is a POST in flight. Both are put right in the file, so that the wait begins once
 // and not anew with each process that looks. An empty file is a new one: every writer fills it before its first POST.
-func (t *ticket) learn() {
+func (t *Ticket) learn() {
 	at, err := t.l.file.read()
 	now := time.Now()
 	switch {
@@ -290,7 +281,7 @@ func (t *ticket) learn() {
 
 // mark writes the time of an attempt into the lock file, the zero time to clear it. A write that fails is no reason
 // to refuse evidence: what is lost is that others learn of an unanswered write, and the warning says so.
-func (t *ticket) mark(at time.Time) {
+func (t *Ticket) mark(at time.Time) {
 	if !t.inFile {
 		return
 	}
@@ -299,9 +290,9 @@ func (t *ticket) mark(at time.Time) {
 	}
 }
 
-// leave gives up the place in the queue or the lock, and ends a lock that is still waiting. An attempt in flight
+// Leave gives up the place in the queue or the lock, and ends a lock that is still waiting. An attempt in flight
 // counts as given up now. Further calls do nothing.
-func (t *ticket) leave() {
+func (t *Ticket) Leave() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.left {
@@ -317,7 +308,7 @@ func (t *ticket) leave() {
 }
 
 // release lets go of the lock but not of the place.
-func (t *ticket) release() {
+func (t *Ticket) release() {
 	if t.inFlight {
 		t.giveUp()
 	}
@@ -328,9 +319,9 @@ func (t *ticket) release() {
 	}
 }
 
-// posting announces that a POST which appends to the ledger is sent now. Each one announced ends with gaveUp,
-// answered or ended. The error says that the ticket does not hold the lock: then nothing may be sent.
-func (t *ticket) posting() error {
+// Posting announces that a POST which appends to the ledger is sent now. Each one announced ends with gaveUp,
+// answered or ended. The error says that the Ticket does not hold the lock: then nothing may be sent.
+func (t *Ticket) Posting() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.held {
@@ -341,9 +332,9 @@ func (t *ticket) posting() error {
 	return nil
 }
 
-// gaveUp says that the attempt in flight got no answer, or one that does not tell whether it is over (502, 503, 504):
+// GaveUp says that the attempt in flight got no answer, or one that does not tell whether it is over (502, 503, 504):
 // the ledger is unsettled from now on.
-func (t *ticket) gaveUp() {
+func (t *Ticket) GaveUp() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.held {
@@ -351,15 +342,15 @@ func (t *ticket) gaveUp() {
 	}
 }
 
-func (t *ticket) giveUp() {
+func (t *Ticket) giveUp() {
 	now := time.Now()
 	t.inFlight = false
 	t.l.setUnsettled(now)
 	t.mark(now)
 }
 
-// answered says that the write is known to be over, earlier attempts of it included: the ledger is settled.
-func (t *ticket) answered() {
+// Answered says that the write is known to be over, earlier attempts of it included: the ledger is settled.
+func (t *Ticket) Answered() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.held {
@@ -370,9 +361,9 @@ func (t *ticket) answered() {
 	t.mark(time.Time{})
 }
 
-// ended says that the attempt in flight is over but tells nothing about earlier ones: it was refused before it
+// Ended says that the attempt in flight is over but tells nothing about earlier ones: it was refused before it
 // reached the service, or answered 4xx or 500. The ledger is as settled as before it was sent.
-func (t *ticket) ended() {
+func (t *Ticket) Ended() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.held {
@@ -382,28 +373,28 @@ func (t *ticket) ended() {
 	t.mark(t.l.lastGivenUp())
 }
 
-// unsettledFor returns how long the ledger stays unsettled as far as this process knows, 0 if it is settled. The
-// ticket need not hold the lock.
-func (t *ticket) unsettledFor() time.Duration {
-	return t.l.unsettledFor()
+// UnsettledFor returns how long the ledger stays unsettled as far as this process knows, 0 if it is settled. The
+// Ticket need not hold the lock.
+func (t *Ticket) UnsettledFor() time.Duration {
+	return t.l.UnsettledFor()
 }
 
 // stopped returns the error of a wait that ctx ended.
-func (l *writeLock) stopped(ctx context.Context, wait lockWait) error {
-	return &lockError{wait: wait, unsettled: l.unsettledFor(), cause: context.Cause(ctx)}
+func (l *Lock) stopped(ctx context.Context, wait wait) error {
+	return &WaitError{wait: wait, unsettled: l.UnsettledFor(), cause: context.Cause(ctx)}
 }
 
-// lockWait names what a call was waiting for.
-type lockWait int
+// wait names what a call was waiting for.
+type wait int
 
 const (
-	waitNone    lockWait = iota // the context had ended before
-	waitQueue                   // earlier writes of this process
-	waitFile                    // a write of another process
-	waitSettled                 // an unanswered write, of whichever process
+	waitNone    wait = iota // the context had ended before
+	waitQueue               // earlier writes of this process
+	waitFile                // a write of another process
+	waitSettled             // an unanswered write, of whichever process
 )
 
-func (w lockWait) String() string {
+func (w wait) String() string {
 	switch w {
 	case waitNone:
 		return "not begun"
@@ -417,15 +408,15 @@ func (w lockWait) String() string {
 	return "unknown"
 }
 
-// lockError says that the context ended before the lock was there: nothing was sent.
-type lockError struct {
-	wait      lockWait
+// WaitError says that the context ended before the lock was there: nothing was sent.
+type WaitError struct {
+	wait      wait
 	unsettled time.Duration // how long the ledger stays unsettled, 0 if this process knows nothing of that
 	cause     error         // of the context
 }
 
 // Error names the wait and, where the ledger is unsettled, the seconds after which it makes sense to call again.
-func (e *lockError) Error() string {
+func (e *WaitError) Error() string {
 	what := "cancelled before anything was sent"
 	switch {
 	case errors.Is(e.cause, context.DeadlineExceeded):
@@ -436,24 +427,24 @@ func (e *lockError) Error() string {
 	if e.wait != waitNone {
 		what += ": " + e.wait.String()
 	}
-	if s := e.callAgainIn(); s > 0 {
+	if s := e.CallAgainIn(); s > 0 {
 		what += fmt.Sprintf("; call again in %d s", s)
 	}
 	return what
 }
 
 // Unwrap returns the cause of the context's end.
-func (e *lockError) Unwrap() error { return e.cause }
+func (e *WaitError) Unwrap() error { return e.cause }
 
 // callAgainIn returns in how many seconds the ledger will be settled, rounded up; 0 if it is not known to be
 // unsettled.
-func (e *lockError) callAgainIn() int {
+func (e *WaitError) CallAgainIn() int {
 	return int(math.Ceil(e.unsettled.Seconds()))
 }
 
-// CheckLockDir finds out whether the lock files may be kept in dir, as it is now; it makes and changes nothing. The error says why
+// CheckDir finds out whether the lock files may be kept in dir, as it is now; it makes and changes nothing. The error says why
 // not: dir is no folder or a link, belongs to another user, or is open to one. A folder that is missing is made with the first write.
-func CheckLockDir(dir string) error {
+func CheckDir(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if errors.Is(err, os.ErrNotExist) { // or a link to nothing
 		if _, err := os.Lstat(dir); err != nil {

@@ -1,4 +1,4 @@
-package bridge
+package bundle
 
 import (
 	"os"
@@ -29,7 +29,7 @@ func TestSaveBundleOnAFullDisk(t *testing.T) {
 	large := zipOf(t, append(bundleEntries(testDecision, false), largeEntry(1<<20))...)
 	for range 3 { // what is left behind would fill the disk for good
 		_, err := save(t, dir, false, large)
-		require.ErrorIs(t, err, errBundleNoRoom)
+		require.ErrorIs(t, err, ErrNoRoom)
 		require.ErrorIs(t, err, unix.ENOSPC)
 		require.ErrorContains(t, err, dir)
 		assert.Equal(t, map[string]string{old: "old"}, filesIn(t, dir))
@@ -44,7 +44,7 @@ func TestSaveBundleOnADiskWithoutRoomForANewFile(t *testing.T) {
 	dir := mountTmpfs(t, 0, "nr_inodes=1") // the root directory's
 	for _, below := range []string{"", "a"} {
 		_, err := save(t, filepath.Join(dir, below), false, wholeBundle(t, testDecision, false))
-		require.ErrorIs(t, err, errBundleNoRoom)
+		require.ErrorIs(t, err, ErrNoRoom)
 		require.ErrorContains(t, err, filepath.Join(dir, below))
 	}
 }
@@ -54,7 +54,7 @@ func TestSaveBundleOnAReadOnlyMount(t *testing.T) {
 	dir := mountTmpfs(t, unix.MS_RDONLY, "")
 	for _, below := range []string{"", "a/b"} {
 		_, err := save(t, filepath.Join(dir, below), false, wholeBundle(t, testDecision, false))
-		require.ErrorIs(t, err, errBundleDir)
+		require.ErrorIs(t, err, ErrDir)
 		require.ErrorIs(t, err, unix.EROFS)
 		require.ErrorContains(t, err, dir)
 	}

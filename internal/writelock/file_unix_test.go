@@ -1,6 +1,6 @@
 //go:build unix && !aix
 
-package loopgrid
+package writelock
 
 import (
 	"os"
@@ -16,7 +16,7 @@ import (
 
 func TestLockDirIsOnePlacePerUser(t *testing.T) {
 	t.Parallel()
-	dir, err := lockDir()
+	dir, err := DefaultDir()
 	require.NoError(t, err)
 	require.Equal(t, "/tmp/loopgrid-mcp-"+strconv.Itoa(os.Geteuid()), dir)
 }
@@ -24,7 +24,7 @@ func TestLockDirIsOnePlacePerUser(t *testing.T) {
 func TestLockFilesAreForTheUserAlone(t *testing.T) {
 	t.Parallel()
 	dir := lockFolder(t)
-	locked(t, fileWriteLock(t, dir)).leave()
+	locked(t, fileWriteLock(t, dir)).Leave()
 	info, err := os.Lstat(dir)
 	require.NoError(t, err)
 	require.Equal(t, os.ModeDir|0o700, info.Mode())
@@ -167,28 +167,28 @@ func TestWriteLockFollowsAReplacedFile(t *testing.T) {
 			t.Parallel()
 			dir := lockFolder(t)
 			l := fileWriteLock(t, dir)
-			locked(t, l).leave()
+			locked(t, l).Leave()
 			replace(t, dir)
 			ticket := locked(t, l)
 			requireShut(t, fileWriteLock(t, dir), waitFile)
-			ticket.leave()
-			locked(t, fileWriteLock(t, dir)).leave()
+			ticket.Leave()
+			locked(t, fileWriteLock(t, dir)).Leave()
 		})
 		t.Run(name+" while waiting", func(t *testing.T) {
 			t.Parallel()
 			dir := lockFolder(t)
 			other, l := fileWriteLock(t, dir), fileWriteLock(t, dir)
 			holder := locked(t, other)
-			ticket := l.enter()
+			ticket := l.Enter()
 			got := make(chan error, 1)
-			go func() { got <- ticket.lock(within(t, lockPatience)) }()
+			go func() { got <- ticket.Lock(within(t, lockPatience)) }()
 			waitsInFile(t, l)
 			replace(t, dir)
-			holder.leave()
+			holder.Leave()
 			require.NoError(t, <-got)
 			requireShut(t, fileWriteLock(t, dir), waitFile)
 			requireShut(t, other, waitFile)
-			ticket.leave()
+			ticket.Leave()
 		})
 	}
 }
@@ -199,11 +199,11 @@ func TestWriteLockFollowsReplacedTurnstiles(t *testing.T) {
 	for i := range turnstiles {
 		dir := lockFolder(t)
 		l := fileWriteLock(t, dir)
-		locked(t, l).leave()
+		locked(t, l).Leave()
 		path := l.file.files[i].path
 		require.NoError(t, os.Remove(path))
 		l.file.turnstilesChecked = time.Time{} // As it is a second later.
-		locked(t, l).leave()
+		locked(t, l).Leave()
 		require.FileExists(t, path)
 		require.True(t, l.file.files[i].current())
 	}
@@ -212,21 +212,21 @@ func TestWriteLockFollowsReplacedTurnstiles(t *testing.T) {
 func TestCheckLockDir(t *testing.T) {
 	t.Parallel()
 	dir := lockFolder(t)
-	require.NoError(t, CheckLockDir(dir))
+	require.NoError(t, CheckDir(dir))
 	require.NoDirExists(t, dir, "nothing is made")
 	require.NoError(t, os.Mkdir(dir, 0o700))
-	require.NoError(t, CheckLockDir(dir))
+	require.NoError(t, CheckDir(dir))
 	require.NoError(t, os.Chmod(dir, 0o755)) //nolint:gosec // what is refused
-	require.EqualError(t, CheckLockDir(dir), dir+" has mode -rwxr-xr-x instead of 0700")
+	require.EqualError(t, CheckDir(dir), dir+" has mode -rwxr-xr-x instead of 0700")
 	require.NoError(t, os.Chmod(dir, 0o700)) //nolint:gosec // a directory
 
 	link := dir + "-link"
 	require.NoError(t, os.Symlink(dir, link))
-	require.EqualError(t, CheckLockDir(link), link+" is a link")
+	require.EqualError(t, CheckDir(link), link+" is a link")
 	dangling := dir + "-dangling"
 	require.NoError(t, os.Symlink(dir+"-missing", dangling))
-	require.ErrorContains(t, CheckLockDir(dangling), "open the lock folder: ")
+	require.ErrorContains(t, CheckDir(dangling), "open the lock folder: ")
 	file := dir + "-file"
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	require.ErrorContains(t, CheckLockDir(file), "open the lock folder: ")
+	require.ErrorContains(t, CheckDir(file), "open the lock folder: ")
 }

@@ -1,4 +1,4 @@
-package bridge
+package stdio
 
 import (
 	"encoding/json"
@@ -44,7 +44,7 @@ func badLines() []wireLine {
 		{"blank", "", ""},
 		{"blanks", " \t ", ""},
 		{"CRLF", "\r", ""},
-		{"trailing blanks", wirePing + " \t", wirePong}, // ends the session of go-sdk's own transport
+		{"trailing blanks", wirePing + " \t", wirePong}, // ends the session of go-sdk's own Transport
 		{"leading blanks", "  " + wirePing, wirePong},
 		{"CRLF after a message", wirePing + "\r", wirePong},
 		// Not a message.
@@ -459,41 +459,6 @@ func TestAQuestionIsAnsweredWhileOtherCallsRun(t *testing.T) {
 			h.ask(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"action":"accept","content":{"action":"approve"}}}`, i)))
 	}
 	require.NoError(t, h.end())
-}
-
-func TestAnUnusableAnswerEndsTheQuestion(t *testing.T) {
-	t.Parallel()
-	const unfit = "The answer to the question does not fit its form: action has to be approve or reject, and reason a text of at most 1000 characters. Nothing was recorded."
-	for _, test := range []struct{ name, answer, want string }{
-		{"outside the enum", `"result":{"action":"accept","content":{"action":"secret"}}`, unfit},
-		{"member missing", `"result":{"action":"accept","content":{}}`, unfit},
-		{"wrong shape", `"result":"secret"`, "The answer to the question could not be used. Nothing was recorded."},
-		{
-			"error", `"error":{"code":-32601,"message":"no such method."}`,
-			"The client did not put the question to a person: no such method. Nothing was recorded.",
-		},
-		{
-			"error of the wrong shape", `"error":"secret"`,
-			"The client did not put the question to a person: the error of the client is not usable. Nothing was recorded.",
-		},
-		{
-			"member twice", `"result":{"action":"accept","action":"accept","content":{"action":"secret"}}`,
-			"The client answered the question, but its answer is not usable (invalid request: a member name stands twice in an object). Nothing was recorded.",
-		},
-		{
-			"invalid UTF-8", "\"result\":{\"action\":\"accept\",\"content\":{\"action\":\"\xff\"}}",
-			"The client answered the question, but its answer is not usable (parse error: the line is not valid UTF-8). Nothing was recorded.",
-		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			h := newInitializedWireHost(t)
-			require.Contains(t, h.ask(wireCall("7", "ask", "{}")), "elicitation/create")
-			require.Equal(t, wireFailure("7", test.want), h.ask(`{"jsonrpc":"2.0","id":1,`+test.answer+`}`))
-			assert.NotContains(t, h.log.String(), "secret")
-			require.NoError(t, h.end())
-		})
-	}
 }
 
 // FuzzLines sends any bytes: nothing but valid JSON comes back, one message a line, the session goes on

@@ -1,4 +1,4 @@
-package bridge
+package stdio
 
 import (
 	"errors"
@@ -22,9 +22,9 @@ func TestAnIdleSessionEndsAtOnce(t *testing.T) {
 		end  func(*wireHost)
 	}{
 		{"EOF", func(h *wireHost) { _ = h.in.Close() }},
-		{"stop", func(h *wireHost) { h.transport.stop() }},
-		{"stop twice", func(h *wireHost) { h.transport.stop(); h.transport.stop() }},
-		{"EOF and stop", func(h *wireHost) { _ = h.in.Close(); h.transport.stop() }},
+		{"stop", func(h *wireHost) { h.transport.Stop() }},
+		{"stop twice", func(h *wireHost) { h.transport.Stop(); h.transport.Stop() }},
+		{"EOF and stop", func(h *wireHost) { _ = h.in.Close(); h.transport.Stop() }},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -36,7 +36,7 @@ func TestAnIdleSessionEndsAtOnce(t *testing.T) {
 				require.NoError(t, h.wait())
 				assert.Zero(t, time.Since(begin))
 				assert.Empty(t, h.transport.calls.byKey)
-				<-h.transport.ended()
+				<-h.transport.Ended()
 				require.NoError(t, h.in.Close()) // a Read that waits for a line ends with the process, here with the pipe
 				require.NoError(t, h.out.Close())
 			})
@@ -70,7 +70,7 @@ func TestCallsInFlightAreAnsweredAfterEOF(t *testing.T) {
 		require.NoError(t, h.wait())
 		assert.Equal(t, (calls-1)*50*time.Millisecond, time.Since(begin))
 		select {
-		case <-h.transport.cancelWaiting():
+		case <-h.transport.CancelWaiting():
 			assert.Fail(t, "no call had to give up")
 		default:
 		}
@@ -102,7 +102,7 @@ func TestTheDrainIsBounded(t *testing.T) {
 	t.Parallel()
 	const notRecorded = "Not recorded: the bridge is stopping."
 	eof := func(h *wireHost) { _ = h.in.Close() }
-	stop := func(h *wireHost) { h.transport.stop() }
+	stop := func(h *wireHost) { h.transport.Stop() }
 	after := func(d time.Duration, what func(*wireHost)) func(*wireHost) {
 		return func(h *wireHost) {
 			go func() {
@@ -155,7 +155,7 @@ func TestNoRequestBeginsAfterStop(t *testing.T) {
 		h := newInitializedWireHost(t)
 		h.send(wireCall("2", "slow", `"1s"`), wireCall("3", "wait", `{}`))
 		synctest.Wait()
-		h.transport.stop()
+		h.transport.Stop()
 		h.expect(wireCall("4", "echo", `"4"`),
 			`{"jsonrpc":"2.0","id":4,"error":{"code":-32603,"message":"loopgrid-mcp is stopping: the request was not begun and nothing was recorded"}}`)
 		// What belongs to calls that have begun is still heard.
@@ -175,7 +175,7 @@ func TestAQuestionEndsWhenNobodyCanAnswerIt(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*wireHost){
 		"EOF":  func(h *wireHost) { _ = h.in.Close() },
-		"stop": func(h *wireHost) { h.transport.stop() },
+		"stop": func(h *wireHost) { h.transport.Stop() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -185,7 +185,7 @@ func TestAQuestionEndsWhenNobodyCanAnswerIt(t *testing.T) {
 				begin := time.Now()
 				end(h)
 				// go-sdk tells the client that the question is off, before or after.
-				want := wireFailure("1", "The question to the person ended without an answer. Nothing was recorded.")
+				want := wireFailure("1", `multi-round-trip: fulfilling input request "confirm": context canceled.`)
 				for line := h.next(); line != want; line = h.next() {
 					assert.Contains(t, line, `"method":"notifications/cancelled"`)
 				}
@@ -315,7 +315,7 @@ func TestAHostThatDoesNotRead(t *testing.T) {
 			h.send(wireCall("1", "slow", `"1s"`))
 			synctest.Wait()
 			begin := time.Now()
-			h.transport.stop()
+			h.transport.Stop()
 			require.NoError(t, h.wait())
 			assert.Equal(t, 1500*time.Millisecond, time.Since(begin))
 			require.NoError(t, h.in.Close())
@@ -342,7 +342,7 @@ func TestAHostThatDoesNotRead(t *testing.T) {
 			pending := len(h.transport.out.pending) + h.transport.out.writing
 			h.transport.out.mu.Unlock()
 			assert.InDelta(t, outputLimit, pending, 2<<20)
-			h.transport.stop()
+			h.transport.Stop()
 			require.NoError(t, h.wait())
 			require.NoError(t, h.in.Close())
 			require.NoError(t, h.out.Close())

@@ -1,4 +1,4 @@
-package loopgrid
+package writelock
 
 import (
 	"bufio"
@@ -46,23 +46,23 @@ func TestWriteLockProcess(t *testing.T) {
 		require.NoError(t, err)
 		var calls sync.WaitGroup
 		for range n {
-			ticket := l.enter()
+			ticket := l.Enter()
 			calls.Go(func() {
-				defer ticket.leave()
-				if !assert.NoError(t, ticket.lock(within(t, lockPatience))) {
+				defer ticket.Leave()
+				if !assert.NoError(t, ticket.Lock(within(t, lockPatience))) {
 					return
 				}
-				assert.NoError(t, ticket.posting())
+				assert.NoError(t, ticket.Posting())
 				say("in")
 				assert.True(t, lines.Scan())
 				say("out")
 				assert.True(t, lines.Scan())
-				ticket.answered()
+				ticket.Answered()
 			})
 		}
 		calls.Wait()
 	case "post":
-		require.NoError(t, locked(t, l).posting())
+		require.NoError(t, locked(t, l).Posting())
 		say("posted")
 		assert.False(t, lines.Scan(), "this process is to be killed here")
 	}
@@ -184,7 +184,7 @@ func TestWriteLockOfAKilledProcess(t *testing.T) {
 	t.Parallel()
 	const settle = 400 * time.Millisecond // In place of 6 s: this takes real time.
 	dir := lockFolder(t)
-	l := newWriteLock(lockOptions{dir: dir, name: "ledger", settle: settle, warn: func(msg string) { t.Errorf("warning: %s", msg) }})
+	l := New(Options{Dir: dir, Name: "ledger", Settle: settle, Warn: func(msg string) { t.Errorf("warning: %s", msg) }})
 	closeAtEnd(t, l)
 	p := startProcess(t, dir)
 	before := time.Now()
@@ -193,9 +193,9 @@ func TestWriteLockOfAKilledProcess(t *testing.T) {
 	after := time.Now()
 
 	// It holds the lock, dies in the middle of its POST, and this one gets the lock only when that must be over.
-	ticket := l.enter()
+	ticket := l.Enter()
 	got := make(chan error, 1)
-	go func() { got <- ticket.lock(within(t, lockPatience)) }()
+	go func() { got <- ticket.Lock(within(t, lockPatience)) }()
 	waitsInFile(t, l)
 	p.kill(t)
 	require.NoError(t, <-got)
@@ -203,9 +203,9 @@ func TestWriteLockOfAKilledProcess(t *testing.T) {
 	at, err := l.file.read()
 	require.NoError(t, err)
 	require.Zero(t, at, "nobody has to wait for it again")
-	require.NoError(t, ticket.posting())
-	ticket.answered()
-	ticket.leave()
+	require.NoError(t, ticket.Posting())
+	ticket.Answered()
+	ticket.Leave()
 
 	// The same again, with somebody who is in a hurry.
 	p = startProcess(t, dir)
@@ -215,8 +215,8 @@ func TestWriteLockOfAKilledProcess(t *testing.T) {
 	requireShut(t, l, waitSettled)
 	require.WithinRange(t, l.lastGivenUp(), after, time.Now())
 	ticket = locked(t, l)
-	require.Zero(t, ticket.unsettledFor())
-	ticket.leave()
+	require.Zero(t, ticket.UnsettledFor())
+	ticket.Leave()
 }
 
 // A process that waits and is killed leaves neither the lock nor a turnstile shut.
@@ -229,12 +229,12 @@ func TestWriteLockOfAKilledWaiter(t *testing.T) {
 	require.NoError(t, p.say("post"))
 	require.Eventually(t, func() bool { return turnstileTaken(t, next) }, lockPatience, time.Millisecond)
 	p.kill(t)
-	holder.leave()
-	locked(t, next).leave()
+	holder.Leave()
+	locked(t, next).Leave()
 }
 
 // turnstileTaken reports whether somebody stands in the last turnstile, which is where one waits for the lock.
-func turnstileTaken(t *testing.T, l *writeLock) bool {
+func turnstileTaken(t *testing.T, l *Lock) bool {
 	t.Helper()
 	require.NoError(t, l.file.open())
 	last := l.file.files[turnstiles-1].File

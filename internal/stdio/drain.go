@@ -1,4 +1,4 @@
-package bridge
+package stdio
 
 import (
 	"context"
@@ -16,9 +16,9 @@ const (
 	// drainAfterStop bounds the same from a signal on: clients kill two seconds after theirs.
 	drainAfterStop = 1500 * time.Millisecond
 
-	// lastWords is how long before the bound calls that have sent nothing are cancelled, so that "not
+	// LastWords is how long before the bound calls that have sent nothing are cancelled, so that "not
 	// recorded" is still written.
-	lastWords = 300 * time.Millisecond
+	LastWords = 300 * time.Millisecond
 )
 
 // drain is the end of a session: what makes it end, and how far it has come.
@@ -44,22 +44,22 @@ func newDrain() drain {
 
 // ended returns a channel that is closed when the host can answer no more: its end of our input or our
 // output is closed, or stop was called. A question to a person ends then.
-func (t *transport) ended() <-chan struct{} { return t.endedC }
+func (t *Transport) Ended() <-chan struct{} { return t.endedC }
 
-// cancelWaiting returns a channel that is closed shortly before the drain is over. A call that has sent
+// CancelWaiting returns a channel that is closed shortly before the drain is over. A call that has sent
 // nothing to LoopGrid by then gives up and says so.
-func (t *transport) cancelWaiting() <-chan struct{} { return t.waitingC }
+func (t *Transport) CancelWaiting() <-chan struct{} { return t.waitingC }
 
 // stop ends the session from our side, as a signal asks for: no request is begun any more, those in
 // flight have a short time. It may be called at any time, also while the session drains already, and more
 // than once.
-func (t *transport) stop() {
+func (t *Transport) Stop() {
 	t.stopOnce.Do(func() { close(t.stoppedC) })
 	t.end(nil)
 }
 
 // end begins the drain.
-func (t *transport) end(failure error) {
+func (t *Transport) end(failure error) {
 	t.endOnce.Do(func() {
 		t.failure = failure
 		t.calls.close()
@@ -68,23 +68,23 @@ func (t *transport) end(failure error) {
 }
 
 // leave ends the drain: Read tells go-sdk about the end of the input.
-func (t *transport) leave() { t.overOnce.Do(func() { close(t.over) }) }
+func (t *Transport) leave() { t.overOnce.Do(func() { close(t.over) }) }
 
-// serve runs a session of s on t until the host closes its end, t.stop is called or ctx is done, and the
+// serve runs a session of s on t until the host closes its end, t.Stop is called or ctx is done, and the
 // calls in flight have been answered or their time is over. It returns nil at the end of the input and
 // after a stop, and the error that made the input or the output unusable otherwise. Handlers that outlive
 // the bound, and a Read that waits for a line, are left behind: the process is expected to exit.
 //
 // The context of the calls has the values of ctx, but is not cancelled with it.
-func serve(ctx context.Context, s *mcp.Server, t *transport) error {
+func Serve(ctx context.Context, s *mcp.Server, t *Transport) error {
 	defer t.leave()
 	if _, err := s.Connect(context.WithoutCancel(ctx), t, nil); err != nil {
 		return fmt.Errorf("begin the session: %w", err)
 	}
-	defer context.AfterFunc(ctx, t.stop)()
+	defer context.AfterFunc(ctx, t.Stop)()
 	<-t.endedC
 	deadline := time.Now().Add(drainAfterEOF)
-	bound, lastCall := time.NewTimer(time.Until(deadline)), time.NewTimer(time.Until(deadline.Add(-lastWords)))
+	bound, lastCall := time.NewTimer(time.Until(deadline)), time.NewTimer(time.Until(deadline.Add(-LastWords)))
 	defer bound.Stop()
 	defer lastCall.Stop()
 	answered, written, stopped := t.calls.answered(), (<-chan struct{})(nil), t.stoppedC
@@ -104,7 +104,7 @@ func serve(ctx context.Context, s *mcp.Server, t *transport) error {
 			if sooner := time.Now().Add(drainAfterStop); sooner.Before(deadline) {
 				deadline = sooner
 				bound.Reset(time.Until(deadline))
-				lastCall.Reset(time.Until(deadline.Add(-lastWords)))
+				lastCall.Reset(time.Until(deadline.Add(-LastWords)))
 			}
 		case <-lastCall.C:
 			select {

@@ -1,4 +1,4 @@
-package bridge
+package stdio
 
 import (
 	"bytes"
@@ -13,10 +13,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
+	"github.com/loopgridio/loopgrid-mcp/internal/text"
 )
 
 // callParams returns the params of a tools/call for go-sdk: without the arguments, which reach the tool
-// past it (see [transport.startInOrder]), and with the progress token as a JSON string that holds the
+// past it (see [Transport.startInOrder]), and with the progress token as a JSON string that holds the
 // token's own JSON text, because go-sdk would make a float64 of a number. It returns that text as well.
 func (e *envelope) callParams() (params []byte, progressToken string) {
 	arguments, token := replacement{new: []byte("null")}, replacement{}
@@ -59,7 +60,7 @@ func wireError(method string, err error) *jsonrpc.Error {
 	if strings.Contains(wire.Message, "unmarshaling ") {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: fmt.Sprintf("invalid params: %s does not take params of this shape", method)}
 	}
-	wire.Message = clipped(wire.Message, errorLimit)
+	wire.Message = text.Clip(wire.Message, ErrorLimit)
 	return wire
 }
 
@@ -83,7 +84,7 @@ func respelled(object []byte, path ...string) []byte {
 // keepContent keeps the content of a result for the answer to the call under key, and returns the result
 // without it for go-sdk to complete. go-sdk would copy and check every byte three times, and spell <, > and
 // & as escapes. A result that is more than text and raw JSON is left to go-sdk.
-func (t *transport) keepContent(key string, result *mcp.CallToolResult) *mcp.CallToolResult {
+func (t *Transport) keepContent(key string, result *mcp.CallToolResult) *mcp.CallToolResult {
 	if len(result.Content) == 0 {
 		return result
 	}

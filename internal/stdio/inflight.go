@@ -1,4 +1,4 @@
-package bridge
+package stdio
 
 import (
 	"sync"
@@ -15,14 +15,14 @@ type unstartedCall struct {
 }
 
 // begun lets the next message through: the call that it waits for has begun.
-func (t *transport) begun() {
+func (t *Transport) begun() {
 	if call := t.unstarted.Swap(nil); call != nil {
 		close(call.begun)
 	}
 }
 
 // settled does the same if the call under key is that call: it is answered without having begun.
-func (t *transport) settled(key string) {
+func (t *Transport) settled(key string) {
 	if call := t.unstarted.Load(); call != nil && call.key == key && t.unstarted.CompareAndSwap(call, nil) {
 		close(call.begun)
 	}
@@ -40,7 +40,7 @@ type pendingCall struct {
 	id      []byte // as the host spelled it
 	method  string
 	token   string // the progress token as the host spelled it, "" for none
-	content []byte // see [transport.keepContent]
+	content []byte // see [Transport.keepContent]
 	muted   bool   // cancelled: nothing more may be said about it
 }
 
@@ -102,7 +102,7 @@ func (f *inFlight) silenced(token string) bool {
 	return false
 }
 
-// keepContent gives the answer of a request its content, if it is in flight; see [transport.keepContent].
+// keepContent gives the answer of a request its content, if it is in flight; see [Transport.keepContent].
 func (f *inFlight) keepContent(key string, content []byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
