@@ -18,12 +18,11 @@ const (
 	maxBody     = 32 << 20
 )
 
-// model stands in for the model behind a host. It speaks the four APIs that hosts use, and thinks nothing: as soon as it is offered
-// the tool, it calls it with the arguments, and once it has been told a result, it is done. It keeps the tool names of the API: one
-// that the real service refuses, it refuses too.
+// model stands in for the model behind a host. It speaks the four APIs that hosts use, and thinks nothing: it makes the calls of its plan,
+// one as soon as it got the result of the one before, and then it is done. It keeps the rule of each API for tool names: a name that the
+// real service refuses, it refuses too.
 type model struct {
-	tool      string // the end of the tool's name; what stands before it is the host's
-	arguments json.RawMessage
+	plan []planned
 
 	mu       sync.Mutex
 	requests int
@@ -33,20 +32,31 @@ type model struct {
 	paths    []string // what was asked that it does not know
 }
 
+// planned is a call to make.
+type planned struct {
+	tool      string // the name without prefix: what is before it is the host's
+	arguments string // {id} is the decision that an earlier result names
+}
+
 // turn is a request of any of the APIs: what the model is offered, and what it was told.
 type turn struct {
 	stream  bool
 	offered []name
 	results []string
+	text    string // of the whole request
 }
+
+// callID returns an id for the next call.
+func (t turn) callID() string { return fmt.Sprintf("call_%d", len(t.results)+1) }
 
 // name is what a tool is called, within a namespace where the API has such.
 type name struct{ space, name string }
 
 // move is what the model does: it calls the tool, or says something where there is none.
 type move struct {
-	tool *name
-	say  string
+	tool      *name
+	arguments json.RawMessage
+	say       string
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -87,25 +97,20 @@ func (m *model) take(w http.ResponseWriter, body []byte, read func([]byte) (turn
 		m.refuse(w, fmt.Sprintf("the request cannot be read: %v", err))
 		return
 	}
+	t.text = string(body)
 	legal := regexp.MustCompile(rule)
 	m.mu.Lock()
 	m.requests++
 	requests := m.requests
-	next := move{say: "done"}
 	for _, n := range t.offered {
-		if !strings.Contains(n.space+n.name, "loopgrid") {
-			continue
-		}
-		if full := strings.TrimPrefix(n.space+" "+n.name, " "); !slices.Contains(m.offered, full) {
+		if full := strings.TrimPrefix(n.space+" "+n.name, " "); strings.Contains(full, "loopgrid") && !slices.Contains(m.offered, full) {
 			m.offered = append(m.offered, full)
-		}
-		if strings.HasSuffix(n.name, m.tool) && len(t.results) == 0 {
-			next = move{tool: &n}
 		}
 	}
 	if len(t.results) > len(m.results) {
 		m.results = t.results
 	}
+	next := m.next(t)
 	m.mu.Unlock()
 	if requests > maxRequests {
 		m.refuse(w, "too many requests")
@@ -118,6 +123,31 @@ func (m *model) take(w http.ResponseWriter, body []byte, read func([]byte) (turn
 		}
 	}
 	answer(w, t, next)
+}
+
+// next returns the call of the plan that follows the results. Some hosts add a hash to a name that they change, and some do not offer the
+// tools but one that calls them by the names in their instructions.
+func (m *model) next(t turn) move {
+	if len(t.results) >= len(m.plan) {
+		return move{say: "done"}
+	}
+	step := m.plan[len(t.results)]
+	id := regexp.MustCompile(`dec_[0-9a-f]{24}`).FindString(strings.Join(t.results, " "))
+	arguments := json.RawMessage(strings.ReplaceAll(step.arguments, "{id}", id))
+	named := regexp.MustCompile(`[\w.:-]*loopgrid[\w.:-]*` + step.tool + `(_[a-z0-9]{6,8})?\b`)
+	for _, n := range t.offered {
+		full := n.space + n.name
+		if named.FindString(full) == full && full != "" {
+			return move{tool: &n, arguments: arguments}
+		}
+	}
+	for _, n := range t.offered {
+		if hidden := named.FindString(t.text); n.name == "tool_call" && hidden != "" {
+			wrapped, _ := json.Marshal(object{"name": hidden, "arguments": arguments}) // valid JSON in both
+			return move{tool: &n, arguments: wrapped}
+		}
+	}
+	return move{say: "done"}
 }
 
 // refuse answers as all the APIs do: their clients look at the status.
@@ -238,7 +268,7 @@ func anthropicTurn(body []byte) (turn, error) {
 func (m *model) anthropic(w http.ResponseWriter, t turn, next move) {
 	block, reason := object{"type": "text", "text": next.say}, "end_turn"
 	if next.tool != nil {
-		block, reason = object{"type": "tool_use", "id": "toolu_1", "name": next.tool.name, "input": m.arguments}, "tool_use"
+		block, reason = object{"type": "tool_use", "id": t.callID(), "name": next.tool.name, "input": next.arguments}, "tool_use"
 	}
 	usage := object{"input_tokens": 1, "output_tokens": 1}
 	message := object{"id": "msg_1", "type": "message", "role": "assistant", "model": modelName, "stop_sequence": nil, "usage": usage}
@@ -250,8 +280,8 @@ func (m *model) anthropic(w http.ResponseWriter, t turn, next move) {
 	message["content"], message["stop_reason"] = []object{}, nil
 	begin, delta := object{"type": "text", "text": ""}, object{"type": "text_delta", "text": next.say}
 	if next.tool != nil {
-		begin = object{"type": "tool_use", "id": "toolu_1", "name": next.tool.name, "input": object{}}
-		delta = object{"type": "input_json_delta", "partial_json": string(m.arguments)}
+		begin = object{"type": "tool_use", "id": t.callID(), "name": next.tool.name, "input": object{}}
+		delta = object{"type": "input_json_delta", "partial_json": string(next.arguments)}
 	}
 	stream(
 		w,
@@ -295,7 +325,7 @@ func chatTurn(body []byte) (turn, error) {
 func (m *model) chat(w http.ResponseWriter, t turn, next move) {
 	message, reason := object{"role": "assistant", "content": next.say}, "stop"
 	if next.tool != nil {
-		call := object{"index": 0, "id": "call_1", "type": "function", "function": object{"name": next.tool.name, "arguments": string(m.arguments)}}
+		call := object{"index": 0, "id": t.callID(), "type": "function", "function": object{"name": next.tool.name, "arguments": string(next.arguments)}}
 		message, reason = object{"role": "assistant", "content": nil, "tool_calls": []object{call}}, "tool_calls"
 	}
 	answer := func(kind, part string, content any, reason any) object {
@@ -368,7 +398,7 @@ func (m *model) responses(w http.ResponseWriter, t turn, next move) {
 		"content": []object{{"type": "output_text", "text": next.say, "annotations": []object{}}},
 	}
 	if next.tool != nil {
-		item = object{"type": "function_call", "id": "fc_1", "call_id": "call_1", "status": "completed", "name": next.tool.name, "arguments": string(m.arguments)}
+		item = object{"type": "function_call", "id": "fc_1", "call_id": t.callID(), "status": "completed", "name": next.tool.name, "arguments": string(next.arguments)}
 		if next.tool.space != "" {
 			item["namespace"] = next.tool.space
 		}
@@ -434,7 +464,7 @@ func geminiTurn(streamed bool) func([]byte) (turn, error) {
 func (m *model) gemini(w http.ResponseWriter, t turn, next move) {
 	part := object{"text": next.say}
 	if next.tool != nil {
-		part = object{"functionCall": object{"name": next.tool.name, "args": m.arguments}}
+		part = object{"functionCall": object{"name": next.tool.name, "args": next.arguments}}
 	}
 	answer := object{
 		"candidates":    []object{{"content": object{"role": "model", "parts": []object{part}}, "finishReason": "STOP", "index": 0}},
