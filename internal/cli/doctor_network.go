@@ -62,7 +62,8 @@ func (d *doctor) diagnoseStatus(ctx context.Context, api *loopgrid.APIError) (te
 	switch {
 	case api.Status == http.StatusProxyAuthRequired:
 		return fmt.Sprintf("LoopGrid is not reachable: the proxy %s asks for a user name and a password (407)", d.client.Proxy()), proxyRemedy(base)
-	case api.Status < http.StatusBadRequest:
+	// A protocol switch has a body that ends with its connection alone: it is not looked at.
+	case api.Status >= http.StatusMultipleChoices && api.Status < http.StatusBadRequest:
 		return d.diagnoseRedirect(ctx, api.Status)
 	case api.Status == http.StatusBadRequest:
 		if strange, err := d.client.Inspect(ctx); err == nil && strange.WantsTLS {

@@ -420,6 +420,14 @@ func TestLoadFrom_Messages(t *testing.T) {
 			[]string{"problem 3 LOOPGRID_EVIDENCE_DIR: LOOPGRID_EVIDENCE_DIR is not a path.", "  → Set it to a path."},
 		},
 		{
+			"directory whose name is not UTF-8",
+			[]string{"LOOPGRID_EVIDENCE_DIR=/x/\xff"},
+			[]string{
+				"problem 3 LOOPGRID_EVIDENCE_DIR: LOOPGRID_EVIDENCE_DIR leads to a directory whose path is not UTF-8, which no result could tell.",
+				"  → Set it to another directory.",
+			},
+		},
+		{
 			"home of nobody",
 			[]string{"LOOPGRID_EVIDENCE_DIR=~no-such-user-here/evidence"},
 			[]string{
