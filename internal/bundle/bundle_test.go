@@ -729,8 +729,7 @@ func TestSaveReadsWhatThereIs(t *testing.T) {
 // Every byte of a large bundle is proven; what unpacks to more than eight times the largest bundle is refused before it is unpacked.
 func TestSaveProvesAllOfIt(t *testing.T) {
 	t.Parallel()
-	entries := append(bundleEntries(testDecision, false)[:5:5], zipEntry{"last", strings.Repeat("x", 40<<20)})
-	content := zipOf(t, append(entries, zipEntry{attestationName, attested})...)
+	content := zipOf(t, append(bundleEntries(testDecision, false)[:5:5], zipEntry{"last", strings.Repeat("x", 40<<20)}, zipEntry{attestationName, attested})...)
 	_, err := keep(t, t.TempDir(), false, content)
 	require.NoError(t, err)
 

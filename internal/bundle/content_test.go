@@ -1,16 +1,15 @@
 package bundle
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
-
-	"bytes"
-	"io"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
