@@ -62,7 +62,7 @@ func TestBodiesThatCannotBeRead(t *testing.T) {
 		_, err := readJSON(&form{place: "body"}, []byte(x.body))
 		switch x.status {
 		case 0:
-			assert.NoError(t, err, name)
+			require.NoError(t, err, name)
 		case http.StatusInternalServerError:
 			assert.Equal(t, errInternal, err, name)
 		default:

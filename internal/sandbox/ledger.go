@@ -209,8 +209,9 @@ func columnText(id jsontext.Value) (kept string, ok bool) {
 	case '0':
 		_, err := strconv.ParseInt(string(id), 10, 64)
 		return string(id), err == nil || isFloat(id)
+	default:
+		return "", false
 	}
-	return "", false
 }
 
 // ledger returns the events of a workspace; "" stands for all of them. The caller holds mu; the slice may be read afterwards.

@@ -175,8 +175,9 @@ func exactNumber(value jsontext.Value) (*big.Float, bool) {
 		}
 		f, err := strconv.ParseFloat(string(value), 64)
 		return new(big.Float).SetFloat64(f), err == nil
+	default:
+		return nil, false
 	}
-	return nil, false
 }
 
 // pythonFloat is Python's float(value or 0).
@@ -185,12 +186,10 @@ func pythonFloat(value jsontext.Value) (float64, error) {
 		return 0, nil
 	}
 	digits := string(value)
-	switch value.Kind() {
-	case 't':
-		return 1, nil
-	case '"':
-		s, _ := evidence.Unquote(value)
+	if s, isText := evidence.Unquote(value); isText {
 		digits = strings.TrimSpace(s)
+	} else if value.Kind() == 't' {
+		return 1, nil
 	}
 	f, err := strconv.ParseFloat(digits, 64)
 	if err != nil {

@@ -48,8 +48,9 @@ func redact(value jsontext.Value, path string, custom []string) jsontext.Value {
 			elements = append(elements, redact(element, path+"[]", custom))
 		}
 		return evidence.Array(elements...)
+	default:
+		return value
 	}
-	return value
 }
 
 // sensitive says whether a name looks private, or it or its path is in the workspace's own list. The list is compared as it was written with

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"fmt"
 	"html"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -67,7 +68,7 @@ func (e *export) report() []byte {
 		if e.payloads {
 			payload = event.shown()
 		}
-		row(fmt.Sprint(event.seq), fmt.Sprintf("<strong>%s</strong> %s %s %s<pre>%s</pre>", event.kind, event.occurredAt, event.actorType,
+		row(strconv.Itoa(event.seq), fmt.Sprintf("<strong>%s</strong> %s %s %s<pre>%s</pre>", event.kind, event.occurredAt, event.actorType,
 			html.EscapeString(event.actorID), html.EscapeString(shorten(string(indented(payload)), maxReportPayload))))
 	}
 	b.WriteString("</table>\n<h2>Check it yourself</h2>\n<p>Install the PyPI package loopgrid-verify and give it the ZIP: " +
