@@ -114,7 +114,7 @@ func (t *trial) create(ctx context.Context) (said, error) {
 
 // specVersion is a part of the payload that the service adds.
 func (t *trial) specVersion(created loopgrid.Created) string {
-	if v := loopgrid.Member(created.Event.Payload, "spec_version"); v != "" {
+	if v := evidence.GetText(created.Event.Payload, "spec_version"); v != "" {
 		return v
 	}
 	return loopgrid.DefaultSpecVersion
@@ -133,7 +133,7 @@ func (t *trial) createAgain(ctx context.Context) (said, error) {
 
 // send sends the decision of the trial.
 func (t *trial) send(ctx context.Context) (created loopgrid.Created, err error) {
-	err = t.write(ctx, func(w *loopgrid.Write) error {
+	err = t.write(ctx, func(w *loopgrid.Turn) error {
 		created, err = w.CreateDecision(ctx, &t.decision)
 		return err
 	})
@@ -149,7 +149,7 @@ func (t *trial) model(ctx context.Context) (said, error) {
 
 func (t *trial) policy(ctx context.Context) (said, error) {
 	var evaluation loopgrid.Evaluation
-	err := t.write(ctx, func(w *loopgrid.Write) (err error) {
+	err := t.write(ctx, func(w *loopgrid.Turn) (err error) {
 		evaluation, err = w.EvaluatePolicy(ctx, policyID, t.decision.ProposedAction, t.decision.Authority, t.decision.Context)
 		return err
 	})
@@ -234,7 +234,7 @@ func (t *trial) evidence(ctx context.Context) (said, error) {
 	if err != nil {
 		return said{}, err
 	}
-	if id := loopgrid.Member(manifest, "decision_id"); id != t.id {
+	if id := evidence.GetText(manifest, "decision_id"); id != t.id {
 		return said{}, fmt.Errorf("the manifest names decision %q, not %s", id, t.id)
 	}
 	disclosures, err := entry(archive, "disclosures.jsonl")
@@ -245,7 +245,7 @@ func (t *trial) evidence(ctx context.Context) (said, error) {
 	for line := range strings.Lines(string(disclosures)) {
 		for name, value := range evidence.Members(jsontext.Value(line)) {
 			if name == "payload" {
-				disclosed[loopgrid.Member(jsontext.Value(line), "event_id")] = value
+				disclosed[evidence.GetText(jsontext.Value(line), "event_id")] = value
 			}
 		}
 	}
@@ -270,8 +270,8 @@ func entry(archive *zip.Reader, name string) (jsontext.Value, error) {
 }
 
 // write calls do in its turn among the writers of this machine: two writes at once can break LoopGrid's chain.
-func (t *trial) write(ctx context.Context, do func(*loopgrid.Write) error) error {
-	w := t.client.NewWrite()
+func (t *trial) write(ctx context.Context, do func(*loopgrid.Turn) error) error {
+	w := t.client.NewTurn()
 	defer w.End()
 	if err := w.Begin(ctx); err != nil {
 		return err
@@ -283,7 +283,7 @@ func (t *trial) write(ctx context.Context, do func(*loopgrid.Write) error) error
 func (t *trial) append(ctx context.Context, e *loopgrid.NewEvent) (said, error) {
 	e.IdempotencyKey = newKey()
 	var event loopgrid.Event
-	err := t.write(ctx, func(w *loopgrid.Write) (err error) {
+	err := t.write(ctx, func(w *loopgrid.Turn) (err error) {
 		event, _, err = w.AppendEvent(ctx, t.id, e)
 		return err
 	})
