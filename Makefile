@@ -24,7 +24,8 @@ BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags nethttpomitht
 build: ## Build bin/loopgrid-mcp.
 	$(BUILD) -o bin/ ./cmd/loopgrid-mcp
 
-demo: ## Walk through the main job against an embedded LoopGrid.
+demo: ## Walk a refund from proposal to signed evidence, against an embedded LoopGrid.
+	@echo "Building the demo; the first build takes about a minute."
 	@$(GO) run ./examples/quickstart
 
 test: ## Run all tests; they need no network.

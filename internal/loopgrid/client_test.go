@@ -149,7 +149,7 @@ func routes() []route {
 	return []route{
 		{
 			name: "create", method: write, uri: "/base/api/v1/decisions", accept: acceptJSON, answer: createdText,
-			body: `{"decision_type":"a <b> & \"c\" é ` + "\u2028" + ` \u0001","service_name":"support","workspace_id":"team a",` +
+			body: `{"decision_type":"a <b> & \"c\" é ` + "\u2028" + ` \u0001","service_name":"support",` +
 				`"agent":{"id":"a-1", "version":"1"},"authority":{"limit_usd":1500.0},"model":{"t":0.10},"context":{"z":1,"a":9007199254740993},` +
 				`"input":{"html":"<a href=\"x\">&\u00e9\/"},"proposed_action":{"amount":7.20e2,"big":123456789012345678901234567890},` +
 				`"metadata":{"source":"loopgrid-mcp"},"workspace_id":"team a","privacy_mode":"redacted","idempotency_key":"key-1"}`,
@@ -423,7 +423,7 @@ func TestPayloads(t *testing.T) {
 	t.Parallel()
 	d := loopgrid.Decision{DecisionType: "t", ServiceName: "s", Input: jsontext.Value(`{"n":720.0}`), PrivacyMode: "full", IdempotencyKey: "k"}
 	assert.Equal(t, `{"spec_version":"loopgrid/4","decision_type":"t","service_name":"s","agent":{},"authority":{},"model":{},"context":{},`+
-		`"input":{"n":720.0},"proposed_action":{},"metadata":{},"workspace_id":"team a"}`, string(d.Payload("loopgrid/4")))
+		`"input":{"n":720.0},"proposed_action":{},"metadata":{}}`, string(d.Payload("loopgrid/4")))
 	review := loopgrid.Review{Action: "approve", Reviewer: "a", Reason: "<b>"}
 	assert.Equal(t, `{"approved":true,"reviewer":"a","reason":"<b>"}`, string(review.Payload()))
 	review.Action = "reject"

@@ -1,7 +1,8 @@
-// Command gendocs writes the tables of README.md that come from the program's own tables: run it with make generate.
+// Command gendocs writes what documents take from the program's own tables: the tables of README.md, and .env.example. Run it with
+// make generate.
 package main
 
-//go:generate go run . ../../README.md
+//go:generate go run . ../../README.md ../../.env.example
 
 import (
 	"fmt"
@@ -13,11 +14,15 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: gendocs README.md")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: gendocs README.md .env.example")
 		os.Exit(2)
 	}
-	if err := rewrite(os.Args[1]); err != nil {
+	err := rewrite(os.Args[1])
+	if err == nil {
+		err = os.WriteFile(os.Args[2], []byte(envExample()), 0o644) //nolint:gosec // a document for everybody, named by the developer
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "gendocs:", err)
 		os.Exit(1)
 	}
@@ -71,6 +76,17 @@ func variables() string {
 			value = "`" + v.Default + "`"
 		}
 		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", v.Name, value, v.Description)
+	}
+	return out.String()
+}
+
+// envExample is every setting with its default.
+func envExample() string {
+	var out strings.Builder
+	out.WriteString("# Settings of loopgrid-mcp. No file is loaded: give them to the host that starts it, or export them.\n" +
+		"# An empty value counts as not set.\n")
+	for _, v := range config.Variables() {
+		fmt.Fprintf(&out, "\n# %s\n%s=%s\n", v.Description, v.Name, v.Default)
 	}
 	return out.String()
 }
