@@ -94,6 +94,7 @@ func TestDoctorTellsKeysApart(t *testing.T) {
 		refused  = "[FAIL] service key: refused; it is wrong, revoked or expired, or has none of the scopes it needs (LoopGrid does not tell which)\n" +
 			"  → Set LOOPGRID_SERVICE_KEY to a key of workspace default with the scopes ingest and read; LoopGrid's operator can make one.\n" +
 			"[INFO] chain: not checked, reading is refused\n"
+		holds = "[OK] workspace default holds decisions: yes\n"
 		valid = "[OK] chain: valid, 1 events checked in "
 	)
 	for _, tt := range []struct {
@@ -103,9 +104,9 @@ func TestDoctorTellsKeysApart(t *testing.T) {
 		want      []string
 	}{
 		{"good", s.CreateKey("default"), false, 0, []string{accepted +
-			"[OK] scope ingest: yes\n[OK] scope read: yes\n[OK] scope review: no, and not needed\n[OK] scope admin: no\n" + valid}},
+			"[OK] scope ingest: yes\n[OK] scope read: yes\n[OK] scope review: no, and not needed\n[OK] scope admin: no\n" + holds + valid}},
 		{"with review", s.CreateKey("default", "ingest", "read", "review"), true, 0, []string{accepted +
-			"[OK] scope ingest: yes\n[OK] scope read: yes\n[OK] scope review: yes\n[OK] scope admin: no\n" + valid}},
+			"[OK] scope ingest: yes\n[OK] scope read: yes\n[OK] scope review: yes\n[OK] scope admin: no\n" + holds + valid}},
 		{"review not needed", s.CreateKey("default", "ingest", "read", "review"), false, 0, []string{
 			"[WARN] scope review: yes, but the review tool is off: the key may do more than this program needs\n  → Use a key with the scopes ingest and read only.\n" +
 				"[OK] scope admin: no\n",
