@@ -92,6 +92,7 @@ func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) er
 		end = deadline
 	}
 	var tries attempts
+	var before error
 	for {
 		if r.beforeTry != nil {
 			if err := r.beforeTry(); err != nil {
@@ -113,6 +114,10 @@ func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) er
 		if err == nil {
 			return nil
 		}
+		if ctx.Err() != nil && !ended.mayHaveLanded && tries.n > 1 {
+			return tries.outcome(r.kind, before) // a repeat for which there was no time says less than the try before it
+		}
+		before = err
 		wait, again := repeatAfter(r.kind, &tries)
 		if !again || time.Until(end) <= wait || pause(ctx, wait) != nil {
 			return tries.outcome(r.kind, err)
