@@ -44,7 +44,12 @@ type turn struct {
 	offered []name
 	results []string
 	text    string // of the whole request
+
+	searched int // results of searches for tools
 }
+
+// searchID begins the ids of searches for tools.
+const searchID = "search_"
 
 // callID returns an id for the next call.
 func (t turn) callID() string { return fmt.Sprintf("call_%d", len(t.results)+1) }
@@ -125,8 +130,8 @@ func (m *model) take(w http.ResponseWriter, body []byte, read func([]byte) (turn
 	answer(w, t, next)
 }
 
-// next returns the call of the plan that follows the results. Some hosts add a hash to a name that they change, and some do not offer the
-// tools but one that calls them by the names in their instructions.
+// next returns the call of the plan that follows the results. Some hosts add a hash to a name that they change. Some offer instead of the
+// tools one that calls or loads them, by the names in their instructions.
 func (m *model) next(t turn) move {
 	if len(t.results) >= len(m.plan) {
 		return move{say: "done"}
@@ -141,10 +146,16 @@ func (m *model) next(t turn) move {
 			return move{tool: &n, arguments: arguments}
 		}
 	}
+	hidden := regexp.MustCompile(`mcp__[\w.-]*` + step.tool + `(_[a-z0-9]{6,8})?\b`).FindString(t.text)
 	for _, n := range t.offered {
-		if hidden := named.FindString(t.text); n.name == "tool_call" && hidden != "" {
+		switch {
+		case hidden == "":
+		case n.name == "tool_call": // Qwen Code
 			wrapped, _ := json.Marshal(object{"name": hidden, "arguments": arguments}) // valid JSON in both
 			return move{tool: &n, arguments: wrapped}
+		case n.name == "ToolSearch" && t.searched <= len(t.results): // Claude Code, once a call
+			query, _ := json.Marshal(object{"query": "select:" + hidden, "max_results": 5}) // texts
+			return move{tool: &n, arguments: query}
 		}
 	}
 	return move{say: "done"}
@@ -164,7 +175,10 @@ func (m *model) refuse(w http.ResponseWriter, why string) {
 func (m *model) story() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	story := fmt.Sprintf("the model was asked %d times, offered %q, told %.2000q", m.requests, m.offered, m.results)
+	story := fmt.Sprintf("the model was asked %d times, offered %q, told %d results", m.requests, m.offered, len(m.results))
+	if n := len(m.results); n > 0 {
+		story += fmt.Sprintf(", the last one %.1000q", m.results[n-1])
+	}
 	if m.refused != "" {
 		story += ", refused: " + m.refused
 	}
@@ -227,6 +241,7 @@ type content []block
 
 type block struct {
 	Type    string          `json:"type"`
+	ID      string          `json:"tool_use_id"`
 	Content json.RawMessage `json:"content"`
 }
 
@@ -257,7 +272,10 @@ func anthropicTurn(body []byte) (turn, error) {
 	}
 	for _, message := range request.Messages {
 		for _, block := range message.Content {
-			if block.Type == "tool_result" {
+			switch {
+			case block.Type == "tool_result" && strings.HasPrefix(block.ID, searchID):
+				t.searched++
+			case block.Type == "tool_result":
 				t.results = append(t.results, string(block.Content))
 			}
 		}
@@ -267,8 +285,12 @@ func anthropicTurn(body []byte) (turn, error) {
 
 func (m *model) anthropic(w http.ResponseWriter, t turn, next move) {
 	block, reason := object{"type": "text", "text": next.say}, "end_turn"
+	id := t.callID()
+	if next.tool != nil && next.tool.name == "ToolSearch" {
+		id = searchID + id
+	}
 	if next.tool != nil {
-		block, reason = object{"type": "tool_use", "id": t.callID(), "name": next.tool.name, "input": next.arguments}, "tool_use"
+		block, reason = object{"type": "tool_use", "id": id, "name": next.tool.name, "input": next.arguments}, "tool_use"
 	}
 	usage := object{"input_tokens": 1, "output_tokens": 1}
 	message := object{"id": "msg_1", "type": "message", "role": "assistant", "model": modelName, "stop_sequence": nil, "usage": usage}
@@ -280,7 +302,7 @@ func (m *model) anthropic(w http.ResponseWriter, t turn, next move) {
 	message["content"], message["stop_reason"] = []object{}, nil
 	begin, delta := object{"type": "text", "text": ""}, object{"type": "text_delta", "text": next.say}
 	if next.tool != nil {
-		begin = object{"type": "tool_use", "id": t.callID(), "name": next.tool.name, "input": object{}}
+		begin = object{"type": "tool_use", "id": id, "name": next.tool.name, "input": object{}}
 		delta = object{"type": "input_json_delta", "partial_json": string(next.arguments)}
 	}
 	stream(
