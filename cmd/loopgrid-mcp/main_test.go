@@ -242,7 +242,7 @@ func TestBusyServerEndsWithinItsBound(t *testing.T) {
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 	line := p.receive()
 	assert.Contains(t, line, `"id":2`)
-	assert.Contains(t, line, "Not recorded: the decision. Cancelled before anything was sent (the server is ending): earlier writes of this process are not finished.")
+	assert.Contains(t, line, "Not recorded: the decision. Cancelled before anything was sent (the server is shutting down): earlier writes of this process are not finished.")
 	line = p.receive()
 	assert.Contains(t, line, `"id":1`)
 	assert.Contains(t, line, "Outcome unknown: the server was told to end before LoopGrid had answered.")

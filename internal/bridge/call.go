@@ -23,7 +23,7 @@ type call struct {
 	req       *mcp.CallToolRequest
 	args      *arguments // once checked
 	requestID string     // sent with every request, and logged
-	turn      *loopgrid.Write
+	turn      *loopgrid.Turn
 	steps     steps
 	progress  *progress
 	warnings  []warning
@@ -36,7 +36,7 @@ type call struct {
 func (b *Bridge) newCall(req *mcp.CallToolRequest) *call {
 	c := &call{Bridge: b, tool: b.toolNamed(req.Params.Name), spelling: spellingOf(req.Params.Name), req: req, requestID: loopgrid.NewRequestID()}
 	if c.tool != nil && c.tool.queues && b.client != nil {
-		c.turn = b.client.NewWrite()
+		c.turn = b.client.NewTurn()
 	}
 	return c
 }
@@ -146,7 +146,7 @@ func (c *call) takeTurn(ctx context.Context) (release func(), err error) {
 }
 
 // turnOf returns the turn of a call that has taken it and not released it; nil for any other.
-func (b *Bridge) turnOf(c *call) *loopgrid.Write {
+func (b *Bridge) turnOf(c *call) *loopgrid.Turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.writing[c] {

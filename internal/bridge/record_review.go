@@ -94,7 +94,7 @@ type confirmed struct {
 
 // recordConfirmed posts a review.
 func (c *call) recordConfirmed(ctx context.Context, p proposal, r confirmed) *mcp.CallToolResult {
-	c.turn = c.client.NewWrite()
+	c.turn = c.client.NewTurn()
 	defer c.turn.End()
 	c.steps.expect(p.decisionID, "", p.what())
 	release, err := c.takeTurn(ctx)

@@ -46,17 +46,13 @@ func verifyEvidence(ctx context.Context, c *call) *mcp.CallToolResult {
 	verification, omitted := firstFailures(v.Raw)
 	answer := c.success(
 		field("decision_id", id), raw("verification", verification), flag("offline_verifier_used", false),
-		field("note", "This is LoopGrid's check of itself. For a check that does not rely on the service, download the evidence with "+
-			c.toolName("get_evidence")+" and run "+offlineCheck+" on it."),
+		field("note", "LoopGrid checked itself. Download the evidence with "+c.toolName("get_evidence")+" to check it yourself. "+checkOffline),
 		raw("failures_omitted", omitted))
 	if !v.Valid {
 		answer.Content = append(answer.Content, &mcp.TextContent{Text: notValid(verification)})
 	}
 	return answer
 }
-
-// offlineCheck is the command that checks a bundle without the service. The bundle's own key id would prove nothing.
-const offlineCheck = "loopgrid-verify FILE --expected-key-id KEY_ID_FROM_YOUR_OPERATOR"
 
 // firstFailures cuts the failures of a verification down to what a reader can use, and returns how many it left out (nil: none).
 func firstFailures(verification jsontext.Value) (cut, omitted jsontext.Value) {
