@@ -289,22 +289,15 @@ func (s *Server) home(*request) (*answer, error) {
 func (s *Server) health(*request) (*answer, error) {
 	uptime := strconv.FormatFloat(s.now().Sub(s.started).Seconds(), 'f', 1, 64)
 	return answerJSON(evidence.Object(
-		kv("ok", true),
-		kv("service", "loopgrid"),
-		kv("version", Version),
-		kv("evidence_profile", profile),
+		kv("ok", true), kv("service", "loopgrid"), kv("version", Version), kv("evidence_profile", profile),
 		kv("uptime_seconds", jsontext.Value(uptime)),
 	))
 }
 
 func (s *Server) ready(*request) (*answer, error) {
 	return answerJSON(evidence.Object(
-		kv("ready", true),
-		kv("database", "ok"),
-		kv("signer", signerProvider),
-		kv("payload_vault", "aes-256-gcm"),
-		kv("timestamping", "not_configured"),
-		kv("version", Version),
+		kv("ready", true), kv("database", "ok"), kv("signer", signerProvider), kv("payload_vault", "aes-256-gcm"),
+		kv("timestamping", "not_configured"), kv("version", Version),
 	))
 }
 
@@ -315,16 +308,10 @@ func (s *Server) systemInfo(*request) (*answer, error) {
 		provider = "postgresql"
 	}
 	return answerJSON(evidence.Object(
-		kv("version", Version),
-		kv("evidence_profile", profile),
-		kv("stage", "sandbox"),
-		kv("environment", "development"),
-		kv("database", evidence.Object(kv("provider", provider))),
-		kv("signer", s.signer()),
-		kv("payload_vault", evidence.Object(kv("key_source", "memory"))),
-		kv("timestamping", evidence.Object(kv("provider", "not_configured"))),
-		kv("mcp_proxy", evidence.Object(kv("enabled", false))),
-		kv("lifecycle", evidence.Object(kv("enforced", true))),
+		kv("version", Version), kv("evidence_profile", profile), kv("stage", "sandbox"), kv("environment", "development"),
+		kv("database", evidence.Object(kv("provider", provider))), kv("signer", s.signer()),
+		kv("payload_vault", evidence.Object(kv("key_source", "memory"))), kv("timestamping", evidence.Object(kv("provider", "not_configured"))),
+		kv("mcp_proxy", evidence.Object(kv("enabled", false))), kv("lifecycle", evidence.Object(kv("enforced", true))),
 		kv("deployment_security", evidence.Object(kv("human_auth_required", s.auth))),
 	))
 }
