@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 
@@ -262,11 +263,15 @@ var errTooLarge = errors.New("body too large")
 // run reads and validates the body of a request, then runs its route.
 func (s *Server) run(route *route, r *request) (*answer, error) {
 	if route.body != nil {
-		body, err := io.ReadAll(io.LimitReader(r.Body, s.limits.unsized()+1))
-		if err != nil {
+		reader := &bodyReader{s: s, from: io.LimitReader(r.Body, s.limits.unsized()+1)}
+		defer reader.release()
+		body, err := io.ReadAll(reader)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, refuse(http.StatusRequestTimeout, "The body of the request did not arrive in time.")
+		case err != nil:
 			return nil, fmt.Errorf("read body: %w", err)
-		}
-		if int64(len(body)) > s.limits.unsized() {
+		case reader.held > s.limits.unsized():
 			return nil, errTooLarge
 		}
 		if r.form, err = readForm(r.Header.Get("Content-Type"), body); err != nil {
