@@ -175,9 +175,9 @@ type printer struct {
 }
 
 func (p *printer) Write(text []byte) (int, error) {
+	n, err := p.out.Write(text) // not under the lock: a reader that never reads must not keep the command from ending
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n, err := p.out.Write(text)
 	if p.err == nil {
 		p.err = err
 	}
