@@ -79,7 +79,7 @@ func (b *Bridge) Serve(ctx context.Context, in io.Reader, out io.Writer, stop <-
 		b.endCalls(ending),
 		recoverPanics(b.log, known),
 		answerErrors(b.toolNames, known),
-		stdio.PinVersion(),
+
 		b.spellNames,
 		endQuestions(t.Ended()),
 	)

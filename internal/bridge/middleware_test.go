@@ -152,7 +152,7 @@ func TestAnUnusableAnswerEndsTheQuestion(t *testing.T) {
 		},
 		{
 			"member twice", `"result":{"action":"accept","action":"accept","content":{"action":"secret"}}`,
-			"The client answered the question, but its answer is not usable (invalid request: a member name stands twice in an object). Nothing was recorded.",
+			"The client answered the question, but its answer is not usable (invalid request: a member name appears twice in an object). Nothing was recorded.",
 		},
 		{
 			"invalid UTF-8", "\"result\":{\"action\":\"accept\",\"content\":{\"action\":\"\xff\"}}",

@@ -215,7 +215,6 @@ func newWireServer(t *stdio.Transport, logger *slog.Logger) *wireServer {
 		logCalls(logger),
 		recoverPanics(logger, known),
 		answerErrors(names, known),
-		stdio.PinVersion(),
 	)
 	add := func(name string, tool mcp.ToolHandler) {
 		s.AddTool(&mcp.Tool{Name: name, Description: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, tool)
