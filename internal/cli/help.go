@@ -102,11 +102,7 @@ func runHelp(p Process, args []string) int {
 	case len(args) == 1:
 		c, ok := findCommand(args[0])
 		if !ok {
-			problem := "no help for " + quotedArgument(args[0])
-			if near := config.Nearest(args[0], commandNames()); near != "" {
-				problem += "; did you mean " + near + "?"
-			}
-			return usage(p, problem)
+			return usage(p, "no help for "+quotedArgument(args[0])+didYouMean(args[0], commandNames()))
 		}
 		fmt.Fprint(p.Stdout, page(c.name))
 		return exitOK
