@@ -30,7 +30,8 @@ help: ## List the targets.
 build: ## Build bin/loopgrid-mcp.
 	$(RELEASE_BUILD) $(GO) build -o bin/ ./cmd/loopgrid-mcp
 
-demo: ## Walk through the main job against an embedded LoopGrid.
+demo: ## Walk a refund from proposal to signed evidence, against an embedded LoopGrid.
+	@echo "Building the demo; the first build takes about a minute."
 	@$(GO) run ./examples/quickstart
 
 test: ## Run all tests; they need no network.

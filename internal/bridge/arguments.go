@@ -105,7 +105,7 @@ func (t *tool) check(raw []byte) (*arguments, []string) {
 		}
 		if value != nil {
 			a.given[p.name] = value
-			if p.kind != boolean && evidence.HasLineBreakers(value) {
+			if p.kind != booleanKind && evidence.HasLineBreakers(value) {
 				a.lineBreakers = append(a.lineBreakers, p.name)
 			}
 		}
@@ -150,11 +150,11 @@ func (p *parameter) check(value jsontext.Value) (jsontext.Value, string) {
 		return nil, ": required, and missing"
 	}
 	switch p.kind {
-	case text:
+	case textKind:
 		return p.checkText(value)
-	case object:
+	case objectKind:
 		return p.checkObject(value)
-	case boolean:
+	case booleanKind:
 		switch string(value) {
 		case "true", `"true"`:
 			return jsontext.Value("true"), ""

@@ -19,6 +19,7 @@ import (
 
 	"github.com/loopgridio/loopgrid-mcp/internal/config"
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
+	"github.com/loopgridio/loopgrid-mcp/internal/stdio"
 )
 
 // Options configure a [Bridge].
@@ -68,26 +69,26 @@ func New(o Options) *Bridge {
 // within 10 s of the end of the input and within 1.5 s of the stop, and their answers written. Serve may return while a call
 // still runs, which ends with the process. The error says why the session could not begin or why in or out failed.
 func (b *Bridge) Serve(ctx context.Context, in io.Reader, out io.Writer, stop <-chan struct{}) error {
-	t := newTransport(in, out, b.log)
+	t := stdio.NewTransport(in, out, b.log)
 	ending, end := context.WithCancel(ctx)
 	defer end()
 	b.server.AddReceivingMiddleware(
-		t.startInOrder(b.arrive),
+		startInOrder(t, b.arrive),
 		hideKey(b.hide),
 		logCalls(b.log),
 		b.endCalls(ending),
 		recoverPanics(b.log, known),
 		answerErrors(b.toolNames, known),
-		pinVersion(),
+		stdio.PinVersion(),
 		b.spellNames,
-		endQuestions(t.ended()),
+		endQuestions(t.Ended()),
 	)
 	go func() {
-		ended, waiting := t.ended(), t.cancelWaiting()
+		ended, waiting := t.Ended(), t.CancelWaiting()
 		for {
 			select {
 			case <-stop:
-				t.stop()
+				t.Stop()
 				stop = nil
 			case <-ended:
 				b.logBegun()
@@ -100,7 +101,7 @@ func (b *Bridge) Serve(ctx context.Context, in io.Reader, out io.Writer, stop <-
 			}
 		}
 	}()
-	return serve(ctx, b.server, t)
+	return stdio.Serve(ctx, b.server, t)
 }
 
 // toolNames lists the tools in the spelling of a call.
@@ -161,8 +162,8 @@ func (b *Bridge) endCalls(ending context.Context) mcp.Middleware {
 	}
 }
 
-// lastAnswers is how long before the end of [lastWords] a call that waits for LoopGrid is answered without it.
-const lastAnswers = lastWords / 2
+// lastAnswers is how long before the end of [stdio.LastWords] a call that waits for LoopGrid is answered without it.
+const lastAnswers = stdio.LastWords / 2
 
 // sentBy returns the turn at the ledger of a call that has it and has sent something; nil for any other.
 func (b *Bridge) sentBy(c *call) *loopgrid.Write {

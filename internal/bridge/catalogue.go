@@ -33,9 +33,9 @@ type tool struct {
 type valueKind int
 
 const (
-	text    valueKind = iota // a JSON string
-	object                   // a JSON object, passed on as the text it arrived as
-	boolean                  // true or false
+	textKind    valueKind = iota // a JSON string
+	objectKind                   // a JSON object, passed on as the text it arrived as
+	booleanKind                  // true or false
 )
 
 // parameter is one argument of a tool.
@@ -65,13 +65,13 @@ func catalogue() []*tool {
 
 // decisionID is the parameter that five of the tools share.
 func decisionID() parameter {
-	return parameter{name: "decision_id", kind: text, required: true, limit: 128, id: true, description: "Id of the decision, as {record_decision} returned it."}
+	return parameter{name: "decision_id", kind: textKind, required: true, limit: 128, id: true, description: "Id of the decision, as {record_decision} returned it."}
 }
 
 // idempotencyKey is the parameter that the three recording tools share.
 func idempotencyKey(same string) parameter {
 	return parameter{
-		name: "idempotency_key", kind: text, limit: 160, clear: true,
+		name: "idempotency_key", kind: textKind, limit: 160, clear: true,
 		description: "Reuse the key when repeating the same " + same + ", so that it is recorded once. Left out: a new key for this call.",
 	}
 }
@@ -118,7 +118,7 @@ func (p *parameter) schema(s spelling) jsontext.Value {
 	}
 	number := func(n int) jsontext.Value { return jsontext.Value(strconv.Itoa(n)) }
 	switch p.kind {
-	case text:
+	case textKind:
 		add("type", evidence.Text("string"))
 		if p.required {
 			add("minLength", number(1))
@@ -135,9 +135,9 @@ func (p *parameter) schema(s spelling) jsontext.Value {
 		if p.fallback != "" {
 			add("default", evidence.Text(p.fallback))
 		}
-	case object:
+	case objectKind:
 		add("type", evidence.Text("object"))
-	case boolean:
+	case booleanKind:
 		add("type", evidence.Text("boolean"))
 		add("default", jsontext.Value(p.fallback))
 	}

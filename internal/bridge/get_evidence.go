@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/loopgridio/loopgrid-mcp/internal/bundle"
 	"github.com/loopgridio/loopgrid-mcp/internal/config"
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
@@ -23,7 +24,7 @@ func getEvidence() *tool {
 			"Clear payloads are left out unless the operator allows their export.",
 		parameters: []parameter{
 			decisionID(),
-			{name: "include_payloads", kind: boolean, fallback: "false", description: "Also disclose the clear payloads; the operator has to allow it."},
+			{name: "include_payloads", kind: booleanKind, fallback: "false", description: "Also disclose the clear payloads; the operator has to allow it."},
 		},
 		results: []result{
 			{"downloaded", "boolean", true},
@@ -56,18 +57,18 @@ func (c *call) getEvidence(ctx context.Context) *mcp.CallToolResult {
 	}
 	defer body.Close()
 	c.progress.step("downloading the bundle")
-	bundle, err := saveBundle(ctx, c.settings.EvidenceDir.Path, id, payloads, body)
+	saved, err := bundle.Save(ctx, c.settings.EvidenceDir.Path, id, payloads, body)
 	if err != nil {
 		return c.downloadFailed(ctx, err, "Nothing was kept; an older file of the same name is as it was.")
 	}
-	verification, note := bundle.verification, "server_verification is LoopGrid's own check at the time of the export. For a check that does not rely on the service, run loopgrid-verify on the file."
+	verification, note := saved.Verification, "server_verification is LoopGrid's own check at the time of the export. For a check that does not rely on the service, run loopgrid-verify on the file."
 	if verification == nil {
 		verification, note = c.verifyAgain(ctx, id, note)
 	}
 	return c.success(flag("downloaded", true), raw("bundle", evidence.Object(
-		field("decision_id", id), field("path", bundle.path), raw("bytes", jsontext.Value(strconv.FormatInt(bundle.bytes, 10))),
-		field("sha256", bundle.sha256), flag("include_payloads", payloads))),
-		raw("server_verification", verification), raw("lifecycle", bundle.lifecycle), field("note", note))
+		field("decision_id", id), field("path", saved.Path), raw("bytes", jsontext.Value(strconv.FormatInt(saved.Size, 10))),
+		field("sha256", saved.SHA256), flag("include_payloads", payloads))),
+		raw("server_verification", verification), raw("lifecycle", saved.Lifecycle), field("note", note))
 }
 
 // verifyAgain asks the service for a verification that the bundle does not hold. The file is good without one.
@@ -92,15 +93,15 @@ func (c *call) mendDownload(err error) string {
 	switch {
 	case errors.Is(err, loopgrid.ErrTooLarge):
 		return "The operator can raise LOOPGRID_MAX_EVIDENCE_BYTES, now " + strconv.FormatInt(c.settings.MaxEvidenceBytes, 10) + "."
-	case errors.Is(err, errBundleDir):
+	case errors.Is(err, bundle.ErrDir):
 		return "The operator has to make the directory usable, or set LOOPGRID_EVIDENCE_DIR to one that this program may write to."
-	case errors.Is(err, errBundleNoRoom):
+	case errors.Is(err, bundle.ErrNoRoom):
 		return "The operator has to make room, or set LOOPGRID_EVIDENCE_DIR to another disk."
-	case errors.Is(err, errBundleTarget):
+	case errors.Is(err, bundle.ErrTarget):
 		return "The operator should look at that file: something else stands in its place, or another program holds it open."
-	case errors.Is(err, errBundleNotWhole):
+	case errors.Is(err, bundle.ErrNotWhole):
 		return "Call again; if it happens again, the operator should look at what stands between this program and LoopGrid."
-	case errors.Is(err, errBundleOtherDecision), errors.Is(err, errBundleDisclosure):
+	case errors.Is(err, bundle.ErrOtherDecision), errors.Is(err, bundle.ErrDisclosure):
 		return "This is not what was asked of LoopGrid: the operator should check the service at LOOPGRID_BASE_URL."
 	default:
 		return c.mendable(err)

@@ -112,27 +112,5 @@ func (h keyHider) json(text []byte) []byte {
 	if h.plain == "" || !bytes.Contains(text, []byte(beginning(h.quoted))) && bytes.IndexByte(text, '\\') < 0 {
 		return text
 	}
-	var out []byte
-	done := 0
-	for i := 0; i < len(text); {
-		start := bytes.IndexByte(text[i:], '"')
-		if start < 0 {
-			break
-		}
-		start += i
-		end := skipString(text, start)
-		if end < 0 {
-			break // no JSON: see isValidStructure
-		}
-		meant := string(unquoteJSON(text[start:end]))
-		if safe := masked(meant, h.plain); safe != meant {
-			out = append(append(out, text[done:start]...), evidence.Text(safe)...)
-			done = end
-		}
-		i = end
-	}
-	if done == 0 {
-		return text
-	}
-	return append(out, text[done:]...)
+	return evidence.MapStrings(text, func(s string) string { return masked(s, h.plain) })
 }

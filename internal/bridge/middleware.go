@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +16,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
+	"github.com/loopgridio/loopgrid-mcp/internal/stdio"
+	"github.com/loopgridio/loopgrid-mcp/internal/text"
 )
 
 // [Bridge.Serve] has the order of the middleware; the first is the outermost. A legacy client's answer to a
@@ -26,27 +27,20 @@ import (
 // the calls stood on the input, one after the other: arrive takes the call's place in a queue and must not
 // wait. Only then the next message is handed to go-sdk. arrive returns the context of the call and a
 // function that is called when the handler has returned.
-//
-// It also gives the call its arguments exactly as the host spelled them. They may hold what no decoder of
-// go-sdk lets through: duplicate names, invalid UTF-8, lone surrogates and any nesting.
-func (t *transport) startInOrder(arrive func(context.Context, *mcp.CallToolRequest) (context.Context, func())) mcp.Middleware {
+func startInOrder(t *stdio.Transport, arrive func(context.Context, *mcp.CallToolRequest) (context.Context, func())) mcp.Middleware {
 	return func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			call, ok := req.(*mcp.CallToolRequest)
+			request, ok := req.(*mcp.CallToolRequest)
 			if !ok {
 				return next(ctx, method, req)
 			}
-			unstarted := t.unstarted.Load() // at most one is, so it is this one
-			if unstarted == nil {           // it came over another transport
-				unstarted = &unstartedCall{arguments: call.Params.Arguments}
-			}
-			call.Params.Arguments = unstarted.arguments
-			ctx, leave := arrive(context.WithValue(ctx, wireIDKey{}, unstarted.id), call)
+			call := t.TakeCall(request)
+			ctx, leave := arrive(context.WithValue(ctx, wireIDKey{}, call.ID), request)
 			defer leave()
-			t.begun()
+			call.Started()
 			result, err := next(ctx, method, req)
 			if answer, ok := result.(*mcp.CallToolResult); ok && answer != nil && err == nil {
-				return t.keepContent(unstarted.key, answer), nil
+				return call.Answer(answer), nil
 			}
 			return result, err
 		}
@@ -85,11 +79,11 @@ func logCalls(log *slog.Logger) mcp.Middleware {
 				}
 			}
 			log.LogAttrs(ctx, slog.LevelInfo, "tool call", append([]slog.Attr{
-				slog.String("tool", clipped(request.Params.Name, nameLimit)),
+				slog.String("tool", text.Clip(request.Params.Name, nameLimit)),
 				slog.Duration("took", time.Since(begin)),
 				slog.String("outcome", outcome),
 				slog.String("request_id", requestID),
-				slog.String("id", clipped(id, nameLimit)),
+				slog.String("id", text.Clip(id, nameLimit)),
 			}, cause...)...)
 			return result, err
 		}
@@ -175,22 +169,22 @@ func answerError(
 	ctx context.Context, call *mcp.CallToolRequest, err error,
 	names func(*mcp.CallToolRequest) []string, known func(context.Context) string,
 ) (mcp.Result, error) {
-	text := err.Error()
+	message := err.Error()
 	switch {
-	case strings.HasPrefix(text, "unknown tool "): // (*mcp.Server).callTool
+	case strings.HasPrefix(message, "unknown tool "): // (*mcp.Server).callTool
 		return nil, &jsonrpc.Error{
 			Code: jsonrpc.CodeInvalidParams,
 			Message: fmt.Sprintf("unknown tool %q; the tools are %s",
-				clipped(call.Params.Name, nameLimit), strings.Join(names(call), ", ")),
+				text.Clip(call.Params.Name, nameLimit), strings.Join(names(call), ", ")),
 		}
-	case strings.HasPrefix(text, "multi-round-trip: "): // the question of a legacy client's call
+	case strings.HasPrefix(message, "multi-round-trip: "): // the question of a legacy client's call
 		return failed(join(questionFault(err), "Nothing was recorded.")), nil
 	case errors.Is(err, context.Canceled):
 		return failed(join("The call was cancelled.", known(ctx))), nil
-	case !strings.HasSuffix(text, "."):
-		text += "."
+	case !strings.HasSuffix(message, "."):
+		message += "."
 	}
-	return failed(join(text, known(ctx))), nil
+	return failed(join(message, known(ctx))), nil
 }
 
 // questionFault says why a question to a person has no usable answer. It does not repeat go-sdk's schema
@@ -200,10 +194,10 @@ func questionFault(err error) string {
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, mcp.ErrConnectionClosed):
 		return "The question to the person ended without an answer."
-	case errors.As(err, &coded) && strings.HasPrefix(coded.Message, unusableAnswer):
-		return fmt.Sprintf("The client answered the question, but %s.", clipped(coded.Message, errorLimit))
+	case errors.As(err, &coded) && strings.HasPrefix(coded.Message, stdio.UnusableAnswer):
+		return fmt.Sprintf("The client answered the question, but %s.", text.Clip(coded.Message, stdio.ErrorLimit))
 	case errors.As(err, &coded):
-		return fmt.Sprintf("The client did not put the question to a person: %s.", strings.TrimSuffix(clipped(coded.Message, errorLimit), "."))
+		return fmt.Sprintf("The client did not put the question to a person: %s.", strings.TrimSuffix(text.Clip(coded.Message, stdio.ErrorLimit), "."))
 	case strings.Contains(err.Error(), "requested schema"):
 		return "The answer to the question does not fit its form: " + formRule + "."
 	default:
@@ -211,34 +205,8 @@ func questionFault(err error) string {
 	}
 }
 
-// pinVersion returns the middleware that keeps the version of a session as it was agreed. go-sdk keeps the
-// one that the client asked for in initialize (its issue 1258), so that a client that asks for an unknown or
-// newer one and is told 2025-11-25 is later treated as one of 2026-07-28. It also lets server/discover turn
-// a session that was initialized into one of 2026-07-28, which then is asked nothing any more.
-func pinVersion() mcp.Middleware {
-	legacy := slices.DeleteFunc(mcp.SupportedProtocolVersions(), func(v string) bool { return v >= statelessVersion })
-	return func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			switch req := req.(type) {
-			case *mcp.ServerRequest[*mcp.InitializeParams]:
-				if req.Params != nil && !slices.Contains(legacy, req.Params.ProtocolVersion) {
-					req.Params.ProtocolVersion = legacy[0]
-				}
-			case *mcp.ServerRequest[*mcp.DiscoverParams]:
-				if agreed := req.Session.InitializeParams(); agreed != nil && slices.Contains(legacy, agreed.ProtocolVersion) {
-					return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "method not found"}
-				}
-			}
-			return next(ctx, method, req)
-		}
-	}
-}
-
 const (
-	// statelessVersion is the first version of MCP without initialize.
-	statelessVersion = "2026-07-28"
-
-	// nameLimit clips a name that the host made up, in bytes.
+	// nameLimit clips a name that the host made up, in characters.
 	nameLimit = 80
 )
 
@@ -257,12 +225,4 @@ func isValidStructure(content any) bool {
 		_, err := json.Marshal(content)
 		return err == nil
 	}
-}
-
-// clipped is s cut to at most limit bytes, in valid UTF-8.
-func clipped(s string, limit int) string {
-	if len(s) > limit {
-		s = s[:limit] + "…"
-	}
-	return strings.ToValidUTF8(s, "")
 }

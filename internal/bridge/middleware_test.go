@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -124,88 +123,6 @@ func TestAnUnknownToolListsTheTools(t *testing.T) {
 	require.NoError(t, h.end())
 }
 
-func TestACallArrivesBeforeTheNextIsHandedOver(t *testing.T) {
-	t.Parallel()
-	begun := make(chan struct{})
-	var tr transport
-	tr.unstarted.Store(&unstartedCall{key: "1", arguments: []byte(`{"a":1}`), begun: begun})
-	var events []string
-	open := func() bool {
-		select {
-		case <-begun:
-			return true
-		default:
-			return false
-		}
-	}
-	call := tr.startInOrder(func(ctx context.Context, req *mcp.CallToolRequest) (context.Context, func()) {
-		events = append(events, fmt.Sprintf("arrive with %s, open %t", req.Params.Arguments, open()))
-		return ctx, func() { events = append(events, "leave") }
-	})(func(_ context.Context, method string, _ mcp.Request) (mcp.Result, error) {
-		events = append(events, fmt.Sprintf("%s, open %t", method, open()))
-		return nil, nil
-	})
-	_, err := call(t.Context(), "tools/list", &mcp.ListToolsRequest{})
-	require.NoError(t, err)
-	_, err = call(t.Context(), "tools/call", &mcp.CallToolRequest{Params: &mcp.CallToolParamsRaw{Name: "echo"}})
-	require.NoError(t, err)
-	assert.Equal(t, []string{"tools/list, open false", `arrive with {"a":1}, open false`, "tools/call, open true", "leave"}, events)
-}
-
-// go-sdk's session keeps the version that the client asked for instead of the one that was agreed.
-func TestTheAgreedVersionDecides(t *testing.T) {
-	t.Parallel()
-	for asked, agreed := range map[string]string{
-		"2024-11-05": "2024-11-05", "2025-03-26": "2025-03-26", "2025-06-18": "2025-06-18", "2025-11-25": "2025-11-25",
-		"2026-07-28": "2025-11-25", "2099-01-01": "2025-11-25", "1999-01-01": "2025-11-25", "draft": "2025-11-25", "": "2025-11-25",
-	} {
-		t.Run("asked for "+asked, func(t *testing.T) {
-			t.Parallel()
-			h := newWireHost(t)
-			require.Contains(t, h.ask(strings.Replace(wireInitialize, "2025-11-25", asked, 1)), `"protocolVersion":"`+agreed+`"`)
-			h.send(wireInitialized)
-			require.Equal(t, wireText("1", "{}"), h.ask(wireCall("1", "echo", "{}")))
-			require.Contains(t, h.ask(wireCall("2", "ask", "{}")), `{"jsonrpc":"2.0","id":1,"method":"elicitation/create"`)
-			require.Equal(t, wireText("2", "accept approve with {}"),
-				h.ask(`{"jsonrpc":"2.0","id":1,"result":{"action":"accept","content":{"action":"approve"}}}`))
-			require.NoError(t, h.end())
-		})
-	}
-}
-
-func TestTheVersionWithoutInitialize(t *testing.T) {
-	t.Parallel()
-	h := newWireHost(t)
-	require.Contains(t, h.ask(`{"jsonrpc":"2.0","id":"é","method":"server/discover","params":{`+wireModern+`}}`), `{"jsonrpc":"2.0","id":"é","result":{`)
-	answer := h.ask(`{"jsonrpc":"2.0","id":9007199254740993,"method":"tools/call","params":{"name":"echo","arguments":{"a":1.0},` + wireModern + `}}`)
-	require.Contains(t, answer, `{"jsonrpc":"2.0","id":9007199254740993,"result":{`)
-	require.Contains(t, answer, `"resultType":"complete"`)
-	require.Equal(t, `{"a":1.0}`, wireTextOf(t, answer))
-
-	asked := h.ask(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ask","arguments":{"a":1.0},` + wireModern + `}}`)
-	require.Contains(t, asked, `"content":[]`)
-	require.Contains(t, asked, `"resultType":"input_required"`)
-	require.Contains(t, asked, `"requestState":"state"`)
-	require.Equal(t, `accept reject with {"a":1.0}`, wireTextOf(t, h.ask(`{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"ask",`+
-		`"inputResponses":{"confirm":{"action":"accept","content":{"action":"reject"}}},"requestState":"state","arguments":{"a":1.0},`+wireModern+`}}`)))
-
-	require.Contains(t, h.ask(`{"jsonrpc":"2.0","id":4,"method":"tools/call","params":{"name":"echo","_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`),
-		`{"jsonrpc":"2.0","id":4,"error":{"code":-32602,`)
-	require.Contains(t, h.ask(strings.Replace(`{"jsonrpc":"2.0","id":5,"method":"tools/call","params":{"name":"echo",`+wireModern+`}}`, "2026-07-28", "2027-01-01", 1)),
-		`{"jsonrpc":"2.0","id":5,"error":{"code":-32022,"message":"unsupported protocol version","data":{"supported":["2026-07-28",`)
-	require.NoError(t, h.end())
-}
-
-func TestDiscoverDoesNotChangeAnAgreedVersion(t *testing.T) {
-	t.Parallel()
-	h := newInitializedWireHost(t)
-	h.expect(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{`+wireModern+`}}`,
-		`{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"method not found: \"server/discover\""}}`)
-	require.Contains(t, h.ask(wireCall("2", "ask", "{}")), `"method":"elicitation/create"`)
-	h.expect(`{"jsonrpc":"2.0","id":1,"result":{"action":"decline"}}`, wireText("2", "decline <nil> with {}"))
-	require.NoError(t, h.end())
-}
-
 func TestTheStructureOfAResultIsChecked(t *testing.T) {
 	t.Parallel()
 	h := newInitializedWireHost(t)
@@ -218,17 +135,37 @@ func TestTheStructureOfAResultIsChecked(t *testing.T) {
 	assert.False(t, isValidStructure(jsontext.Value("{")))
 }
 
-func TestTheMiddlewareServesOtherTransportsToo(t *testing.T) {
+func TestAnUnusableAnswerEndsTheQuestion(t *testing.T) {
 	t.Parallel()
-	unused := newTransport(strings.NewReader(""), io.Discard, slog.New(slog.DiscardHandler))
-	s := newWireServer(unused, slog.New(slog.DiscardHandler))
-	here, there := mcp.NewInMemoryTransports()
-	_, err := s.Connect(t.Context(), here, nil)
-	require.NoError(t, err)
-	client, err := mcp.NewClient(&mcp.Implementation{Name: "client", Version: "1"}, nil).Connect(t.Context(), there, nil)
-	require.NoError(t, err)
-	result, err := client.CallTool(t.Context(), &mcp.CallToolParams{Name: "echo", Arguments: json.RawMessage(`{"a":720.0}`)})
-	require.NoError(t, err)
-	assert.Equal(t, []mcp.Content{&mcp.TextContent{Text: `{"a":720.0}`}}, result.Content)
-	require.NoError(t, client.Close())
+	const unfit = "The answer to the question does not fit its form: action has to be approve or reject, and reason a text of at most 1000 characters. Nothing was recorded."
+	for _, test := range []struct{ name, answer, want string }{
+		{"outside the enum", `"result":{"action":"accept","content":{"action":"secret"}}`, unfit},
+		{"member missing", `"result":{"action":"accept","content":{}}`, unfit},
+		{"wrong shape", `"result":"secret"`, "The answer to the question could not be used. Nothing was recorded."},
+		{
+			"error", `"error":{"code":-32601,"message":"no such method."}`,
+			"The client did not put the question to a person: no such method. Nothing was recorded.",
+		},
+		{
+			"error of the wrong shape", `"error":"secret"`,
+			"The client did not put the question to a person: the error of the client is not usable. Nothing was recorded.",
+		},
+		{
+			"member twice", `"result":{"action":"accept","action":"accept","content":{"action":"secret"}}`,
+			"The client answered the question, but its answer is not usable (invalid request: a member name stands twice in an object). Nothing was recorded.",
+		},
+		{
+			"invalid UTF-8", "\"result\":{\"action\":\"accept\",\"content\":{\"action\":\"\xff\"}}",
+			"The client answered the question, but its answer is not usable (parse error: the line is not valid UTF-8). Nothing was recorded.",
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			h := newInitializedWireHost(t)
+			require.Contains(t, h.ask(wireCall("7", "ask", "{}")), "elicitation/create")
+			require.Equal(t, wireFailure("7", test.want), h.ask(`{"jsonrpc":"2.0","id":1,`+test.answer+`}`))
+			assert.NotContains(t, h.log.String(), "secret")
+			require.NoError(t, h.end())
+		})
+	}
 }

@@ -18,10 +18,10 @@ func recordAction() *tool {
 			"It carries out nothing itself. LoopGrid refuses it while the policy blocks the action or a person has not approved it.",
 		parameters: []parameter{
 			decisionID(),
-			{name: "tool", kind: text, required: true, description: "What carried the action out, for example stripe.refunds.create."},
-			{name: "external_reference", kind: text, description: "Id of the action in the external system."},
-			{name: "actor_id", kind: text, limit: 128, clear: true, fallback: "external-system", description: "Who or what carried it out."},
-			{name: "details", kind: object, description: "Anything else to keep as evidence. tool and external_reference take precedence in it."},
+			{name: "tool", kind: textKind, required: true, description: "What carried the action out, for example stripe.refunds.create."},
+			{name: "external_reference", kind: textKind, description: "Id of the action in the external system."},
+			{name: "actor_id", kind: textKind, limit: 128, clear: true, fallback: "external-system", description: "Who or what carried it out."},
+			{name: "details", kind: objectKind, description: "Anything else to keep as evidence. tool and external_reference take precedence in it."},
 			idempotencyKey("action"),
 		},
 		results: []result{

@@ -18,11 +18,11 @@ func recordOutcome() *tool {
 			"It observes nothing itself: it records what the caller reports.",
 		parameters: []parameter{
 			decisionID(),
-			{name: "status", kind: text, required: true, description: "What was observed, for example succeeded or failed."},
-			{name: "verified_against", kind: text, required: true, description: "Where it was observed, for example stripe."},
-			{name: "external_reference", kind: text, description: "Id of the outcome in that system."},
-			{name: "actor_id", kind: text, limit: 128, clear: true, fallback: "loopgrid-mcp", description: "Who or what observed it."},
-			{name: "details", kind: object, description: "Anything else to keep as evidence. status, verified_against and external_reference take precedence in it."},
+			{name: "status", kind: textKind, required: true, description: "What was observed, for example succeeded or failed."},
+			{name: "verified_against", kind: textKind, required: true, description: "Where it was observed, for example stripe."},
+			{name: "external_reference", kind: textKind, description: "Id of the outcome in that system."},
+			{name: "actor_id", kind: textKind, limit: 128, clear: true, fallback: "loopgrid-mcp", description: "Who or what observed it."},
+			{name: "details", kind: objectKind, description: "Anything else to keep as evidence. status, verified_against and external_reference take precedence in it."},
 			idempotencyKey("outcome"),
 		},
 		results: []result{

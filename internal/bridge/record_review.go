@@ -23,8 +23,8 @@ func recordReview() *tool {
 			"Disabled unless the operator enables it, who also names the reviewer. Where the host cannot ask, call it only with a person's explicit answer.",
 		parameters: []parameter{
 			decisionID(),
-			{name: "action", kind: text, required: true, choices: []string{"approve", "reject"}, description: "What you propose or the person told you; a person who is asked decides."},
-			{name: "reason", kind: text, limit: 1000, description: "The reason for it; a person who is asked gives an own one."},
+			{name: "action", kind: textKind, required: true, choices: []string{"approve", "reject"}, description: "What you propose or the person told you; a person who is asked decides."},
+			{name: "reason", kind: textKind, limit: 1000, description: "The reason for it; a person who is asked gives an own one."},
 		},
 		results: []result{
 			{"decision_id", "string", true},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
+	"github.com/loopgridio/loopgrid-mcp/internal/stdio"
 )
 
 // confirmReview is the name of the question among the input requests of a call.
@@ -32,7 +33,7 @@ func canAsk(req *mcp.CallToolRequest) bool {
 // calls the handler a second time. Newer clients get the question as the result, and call again with the answer.
 func isAskedBySDK(req *mcp.CallToolRequest) bool {
 	opened := req.Session.InitializeParams()
-	return opened != nil && opened.ProtocolVersion < statelessVersion
+	return opened != nil && opened.ProtocolVersion < stdio.StatelessVersion
 }
 
 // ask puts the question to the person, once it is known that LoopGrid would take the review.

@@ -14,16 +14,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
+	"github.com/loopgridio/loopgrid-mcp/internal/stdio"
 )
 
 // wireHost is a host at the other end of the pipes: it sends and receives lines as they are.
 type wireHost struct {
 	tb        testing.TB
-	transport *transport
+	transport *stdio.Transport
 	in        *io.PipeWriter
 	out       *io.PipeReader
 	lines     chan string
@@ -80,12 +82,12 @@ func startWireHost(tb testing.TB, stdin io.Reader, in *io.PipeWriter, out *io.Pi
 	tb.Helper()
 	h := &wireHost{tb: tb, in: in, out: out, lines: make(chan string), left: make(chan error, 1), log: new(wireLog)}
 	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	h.transport = newTransport(stdin, stdout, logger)
+	h.transport = stdio.NewTransport(stdin, stdout, logger)
 	h.wire = newWireServer(h.transport, logger)
 	ctx, cancel := context.WithCancel(context.Background()) // not the test's: that is cancelled when it fails
 	h.cancel = cancel
 	tb.Cleanup(cancel)
-	go func() { h.left <- serve(ctx, h.wire.Server, h.transport) }()
+	go func() { h.left <- stdio.Serve(ctx, h.wire.Server, h.transport) }()
 	if out != nil {
 		go func() {
 			defer close(h.lines)
@@ -184,7 +186,7 @@ func wireFailure(id, text string) string {
 
 type wireCallKey struct{}
 
-func newWireServer(t *transport, logger *slog.Logger) *wireServer {
+func newWireServer(t *stdio.Transport, logger *slog.Logger) *wireServer {
 	s := &wireServer{Server: mcp.NewServer(&mcp.Implementation{Name: "wire", Version: "1"}, &mcp.ServerOptions{
 		Logger: logger, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})}
@@ -194,7 +196,7 @@ func newWireServer(t *transport, logger *slog.Logger) *wireServer {
 	}
 	names := func(*mcp.CallToolRequest) []string { return []string{"echo", "slow"} }
 	s.AddReceivingMiddleware(
-		t.startInOrder(func(ctx context.Context, req *mcp.CallToolRequest) (context.Context, func()) {
+		startInOrder(t, func(ctx context.Context, req *mcp.CallToolRequest) (context.Context, func()) {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.starts = append(s.starts, string(req.Params.Arguments))
@@ -213,7 +215,7 @@ func newWireServer(t *transport, logger *slog.Logger) *wireServer {
 		logCalls(logger),
 		recoverPanics(logger, known),
 		answerErrors(names, known),
-		pinVersion(),
+		stdio.PinVersion(),
 	)
 	add := func(name string, tool mcp.ToolHandler) {
 		s.AddTool(&mcp.Tool{Name: name, Description: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, tool)
@@ -224,27 +226,6 @@ func newWireServer(t *transport, logger *slog.Logger) *wireServer {
 		}
 		return wireResult(string(req.Params.Arguments)), nil
 	})
-	add("size", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return wireResult(fmt.Sprintf("%d bytes, %d levels", len(req.Params.Arguments), nestingOf(req.Params.Arguments))), nil
-	})
-	// slow works for the duration in its arguments, whatever happens to its context.
-	add("slow", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		d, err := time.ParseDuration(stringOf(req.Params.Arguments))
-		if err != nil {
-			return nil, err
-		}
-		time.Sleep(d)
-		return wireResult("done"), nil
-	})
-	// wait has sent nothing: it gives up when it is cancelled or told to.
-	add("wait", func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-t.cancelWaiting():
-			return failed("Not recorded: the bridge is stopping."), nil
-		}
-	})
 	add("panic", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) { panic("secret argument") })
 	add("index", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return wireResult(strings.Fields(req.Params.Name)[1]), nil
@@ -254,25 +235,14 @@ func newWireServer(t *transport, logger *slog.Logger) *wireServer {
 		return nil, errors.New("connection refused")
 	})
 	add("malformed", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return &mcp.CallToolResult{StructuredContent: json.RawMessage(stringOf(req.Params.Arguments))}, nil
+		return &mcp.CallToolResult{StructuredContent: json.RawMessage(evidence.GetText(jsontext.Value(req.Params.Arguments)))}, nil
 	})
 	add("structure", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{
 			IsError:           true,
 			Content:           []mcp.Content{&mcp.TextContent{Text: "<&>\u2028"}, &mcp.TextContent{Text: "second"}},
-			StructuredContent: json.RawMessage(stringOf(req.Params.Arguments)),
+			StructuredContent: json.RawMessage(evidence.GetText(jsontext.Value(req.Params.Arguments))),
 		}, nil
-	})
-	add("progress", func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		token := req.Params.GetProgressToken()
-		if token == nil {
-			return wireResult("no token"), nil
-		}
-		if string(req.Params.Arguments) == "true" {
-			<-ctx.Done()
-		}
-		err := req.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: token, Progress: 1, Message: "half"})
-		return wireResult("done"), err
 	})
 	add("ask", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		if req.Params.InputResponses == nil {
@@ -292,11 +262,11 @@ func newWireServer(t *transport, logger *slog.Logger) *wireServer {
 }
 
 // untilEnded is the context of a call that asks a person.
-func untilEnded(ctx context.Context, t *transport) (context.Context, func()) {
+func untilEnded(ctx context.Context, t *stdio.Transport) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		select {
-		case <-t.ended():
+		case <-t.Ended():
 			cancel()
 		case <-ctx.Done():
 		}

@@ -87,7 +87,7 @@ func TestDoctorPrintsTheLinesOfThePythonBridge(t *testing.T) {
 [INFO] raw payload export enabled: no
 [WARN] this is a sandbox, not LoopGrid: what it records proves nothing
   → Set LOOPGRID_BASE_URL to a LoopGrid service to keep evidence.
-[INFO] database provider: memory
+[INFO] database provider: sqlite (writes must not overlap: programs of one user on this machine take turns, other users, containers and machines do not)
 [INFO] lifecycle rules enforced: yes
 [INFO] LoopGrid asks for a key: no
 [OK] service key: none needed, LoopGrid asks for none

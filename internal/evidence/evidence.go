@@ -111,6 +111,29 @@ func Members(obj jsontext.Value) iter.Seq2[string, jsontext.Value] {
 	}
 }
 
+// Get returns the value at a path of member names below obj, nil where there is none. A name that stands twice means its last value,
+// as LoopGrid reads it. The obj has to be valid JSON.
+func Get(obj jsontext.Value, path ...string) jsontext.Value {
+	for _, name := range path {
+		var found jsontext.Value
+		if obj.Kind() == '{' {
+			for m := range members(obj) {
+				if m.named(name) {
+					found = m.value
+				}
+			}
+		}
+		obj = found
+	}
+	return obj
+}
+
+// GetText returns the string at a path below obj, empty where there is none.
+func GetText(obj jsontext.Value, path ...string) string {
+	s, _ := Unquote(Get(obj, path...))
+	return s
+}
+
 // Elements yields the elements of an array in their order; each shares memory with arr. Text that is not a JSON array yields
 // what can be read of it, or nothing.
 //
@@ -153,6 +176,34 @@ func Compact(value jsontext.Value) jsontext.Value {
 		i = end
 	}
 	return out
+}
+
+// MapStrings returns value with every string in it, the names of members too, replaced by what change returns for its meaning. A string
+// that change returns unchanged keeps its text. Without a change it returns value itself. It expects valid JSON, and leaves what follows
+// a string without an end as it is.
+func MapStrings(value jsontext.Value, change func(string) string) jsontext.Value {
+	var out jsontext.Value
+	done := 0
+	for i := 0; ; {
+		start := bytes.IndexByte(value[i:], '"')
+		if start < 0 {
+			break
+		}
+		start += i
+		i = skipValue(value, start)
+		meant, ok := Unquote(value[start:i])
+		if !ok {
+			break
+		}
+		if changed := change(meant); changed != meant {
+			out = append(append(out, value[done:start]...), Text(changed)...)
+			done = i
+		}
+	}
+	if done == 0 {
+		return value
+	}
+	return append(out, value[done:]...)
 }
 
 // Unquote returns the text of a JSON string, and whether value is one.

@@ -293,3 +293,17 @@ func readTestdata(t *testing.T, name string, into any) {
 	require.NoError(t, err)
 	require.NoError(t, json.Unmarshal(text, into))
 }
+
+func TestGet(t *testing.T) {
+	t.Parallel()
+	object := jsontext.Value(` {"a": {"b": [1], "b": "l\u0061st", "n": 1e2}, "e\u0301": null, "s": "x"} `)
+	assert.Equal(t, `"l\u0061st"`, string(evidence.Get(object, "a", "b")))
+	assert.Equal(t, "last", evidence.GetText(object, "a", "b"))
+	assert.Equal(t, "1e2", string(evidence.Get(object, "a", "n")))
+	assert.Equal(t, "null", string(evidence.Get(object, "e\u0301")))
+	assert.Equal(t, string(object), string(evidence.Get(object)))
+	assert.Nil(t, evidence.Get(object, "a", "c"))
+	assert.Nil(t, evidence.Get(object, "s", "x"))
+	assert.Nil(t, evidence.Get(nil, "a"))
+	assert.Empty(t, evidence.GetText(object, "a", "n"))
+}

@@ -24,6 +24,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
+	"github.com/loopgridio/loopgrid-mcp/internal/writelock"
 )
 
 const (
@@ -50,7 +51,7 @@ type Options struct {
 	Timeout time.Duration
 	// MaxEvidenceBytes bounds the size of an evidence bundle.
 	MaxEvidenceBytes int64
-	// LockDir is the folder of the lock files that exclude other processes: see [DefaultLockDir]. Empty: this process alone.
+	// LockDir is the folder of the lock files that exclude other processes: see [writelock.DefaultDir]. Empty: this process alone.
 	LockDir string
 	// Transport carries the requests. Nil: [NewTransport].
 	Transport http.RoundTripper
@@ -61,9 +62,9 @@ type Options struct {
 // Client talks to one workspace of one LoopGrid service. It is safe for concurrent use; reads run side by side, writes one
 // after the other (see [Client.NewWrite]). Nothing is contacted before the first call.
 type Client struct {
-	o     Options
-	log   *slog.Logger
-	write *writeLock
+	o    Options
+	log  *slog.Logger
+	lock *writelock.Lock
 }
 
 // New returns a client. BaseURL and Workspace have to be set.
@@ -78,10 +79,10 @@ func New(o Options) *Client {
 	return &Client{
 		o:   o,
 		log: log,
-		write: newWriteLock(lockOptions{
-			dir:  o.LockDir,
-			name: lockName(o.BaseURL, o.Workspace),
-			warn: func(msg string) { log.Warn("write lock", "problem", msg) },
+		lock: writelock.New(writelock.Options{
+			Dir:  o.LockDir,
+			Name: writelock.Name(o.BaseURL, o.Workspace),
+			Warn: func(msg string) { log.Warn("write lock", "problem", msg) },
 		}),
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/writelock"
 )
 
 // Write is one caller's turn at the ledger: the requests of a call that records something, from the first to the last, without
@@ -15,7 +17,7 @@ import (
 // gives the turn up. A Write is used by one goroutine, but for [Write.Sent], which others may ask.
 type Write struct {
 	c      *Client
-	ticket *ticket
+	ticket *writelock.Ticket
 	// deadline bounds everything after Begin. sent is set with the first POST: from then on the call goes on until it is
 	// complete, even where its context has ended, so that no decision is left half recorded.
 	deadline time.Time
@@ -23,7 +25,7 @@ type Write struct {
 }
 
 // NewWrite takes the next place in the queue of this process's writers and returns at once.
-func (c *Client) NewWrite() *Write { return &Write{c: c, ticket: c.write.enter()} }
+func (c *Client) NewWrite() *Write { return &Write{c: c, ticket: c.lock.Enter()} }
 
 // Begin waits until it is this call's turn, no other process is writing, and no unanswered write can still be running in the
 // service. It waits for the client's time-out at most; the call has twice that for all of its requests, counted from now. The
@@ -32,24 +34,24 @@ func (w *Write) Begin(ctx context.Context) error {
 	w.deadline = time.Now().Add(2 * w.c.o.Timeout)
 	ctx, cancel := context.WithTimeout(ctx, w.c.o.Timeout)
 	defer cancel()
-	if err := w.ticket.lock(ctx); err != nil {
+	if err := w.ticket.Lock(ctx); err != nil {
 		return &WriteError{Err: err}
 	}
 	return nil
 }
 
 // End gives up the turn, or the place in the queue. It may be called at any time, and more than once.
-func (w *Write) End() { w.ticket.leave() }
+func (w *Write) End() { w.ticket.Leave() }
 
 // Sent says whether a request of this call may have reached the service.
 func (w *Write) Sent() bool { return w.sent.Load() }
 
 // UnsettledFor returns for how long other writes wait now because a request of this call went unanswered; 0 if they need not.
-func (w *Write) UnsettledFor() time.Duration { return w.ticket.unsettledFor() }
+func (w *Write) UnsettledFor() time.Duration { return w.ticket.UnsettledFor() }
 
 // Settled says that an unanswered request of this call is known to be over, because its evidence was read back: other writes need not
 // wait for it.
-func (w *Write) Settled() { w.ticket.answered() }
+func (w *Write) Settled() { w.ticket.Answered() }
 
 // ErrNoTimeLeft is the cause of a [*WriteError] for a request that was not begun because the call's time was nearly over.
 var ErrNoTimeLeft = errors.New("not sent: the time for this call was nearly over")
@@ -67,15 +69,15 @@ func (w *Write) send(ctx context.Context, r *request) (answer, error) {
 	ctx, cancel := w.context(ctx)
 	defer cancel()
 	if r.kind != evaluate {
-		r.posting = w.ticket.posting
+		r.posting = w.ticket.Posting
 		r.ended = func(f failure) {
 			switch {
 			case f == failNone:
-				w.ticket.answered()
+				w.ticket.Answered()
 			case f.unsettles():
-				w.ticket.gaveUp()
+				w.ticket.GaveUp()
 			default:
-				w.ticket.ended()
+				w.ticket.Ended()
 			}
 		}
 	}
@@ -108,4 +110,7 @@ func (w *Write) context(ctx context.Context) (context.Context, context.CancelFun
 // DefaultLockDir returns the folder of the lock files that the processes of this user share. It is fixed, and not taken from the
 // environment, of which hosts pass on almost nothing. The error says why the system names none: then only the writes of this process
 // can be ordered.
-func DefaultLockDir() (string, error) { return lockDir() }
+func DefaultLockDir() (string, error) { return writelock.DefaultDir() }
+
+// CheckLockDir finds out whether the lock files may be kept in dir: see [writelock.CheckDir].
+func CheckLockDir(dir string) error { return writelock.CheckDir(dir) }

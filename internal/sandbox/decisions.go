@@ -66,8 +66,8 @@ func (s *Server) createDecision(r *request) (*answer, error) {
 			return s.replayed(bound, d.decisionID)
 		}
 		e, err := t.append(d)
-		if errors.Is(err, errKeyTaken) && s.faults.PhantomIDs {
-			return s.replayed(s.bound(ws, d.idempotencyKey), d.decisionID)
+		if bound := s.bound(ws, d.idempotencyKey); bound != nil && errors.Is(err, errKeyTaken) && (s.postgres || s.faults.PhantomIDs) {
+			return s.createdAnswer(d.decisionID, bound, null())
 		}
 		if err != nil {
 			return nil, err
@@ -180,6 +180,9 @@ func (s *Server) appendTo(
 			return nil, err
 		}
 		e, err := t.append(next)
+		if bound := s.bound(d.workspace, next.idempotencyKey); bound != nil && errors.Is(err, errKeyTaken) && s.postgres {
+			return told(bound)
+		}
 		if err != nil {
 			return nil, err
 		}

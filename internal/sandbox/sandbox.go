@@ -41,6 +41,11 @@ const profile = "3.0-draft"
 type Options struct {
 	// Auth requires X-LoopGrid-Key with the scopes of each route. Without it a missing key is accepted and a wrong one refused, as LoopGrid does.
 	Auth bool
+	// PostgreSQL behaves as LoopGrid does on PostgreSQL, and says so in GET /api/v1/system/info. An append locks the row of its workspace, so that
+	// writes that overlap never fork a chain. What comes before it is not locked: two writes at once both pass the checks of the lifecycle, of
+	// "already reviewed" and of the idempotency key, and a create whose key was bound meanwhile is answered with a decision_id that does not
+	// exist. Without it the sandbox is LoopGrid on SQLite.
+	PostgreSQL bool
 	// Now is the clock of the ledger, the keys and the rate limits; nil means time.Now.
 	Now func() time.Time
 	// Log gets one line for each recorded event; nil means none. It is written to by one request at a time.
@@ -89,12 +94,13 @@ func (l Limits) withDefaults() Limits {
 
 // Server is one sandbox. It is safe for concurrent use and needs no goroutine of its own.
 type Server struct {
-	auth   bool
-	now    func() time.Time
-	limits Limits
-	faults Faults
-	routes []route
-	rates  rateLimiter
+	auth     bool
+	postgres bool
+	now      func() time.Time
+	limits   Limits
+	faults   Faults
+	routes   []route
+	rates    rateLimiter
 
 	started time.Time
 	key     ed25519.PrivateKey
@@ -114,9 +120,11 @@ type Server struct {
 	policies map[string][]*policy
 	// apiKeys are kept by the key itself.
 	apiKeys map[string]*apiKey
-	seq     int
-	bytes   int64
-	stats   Stats
+	// suspended is closed when the service goes on; nil while it runs.
+	suspended chan struct{}
+	seq       int
+	bytes     int64
+	stats     Stats
 	// lines are those of the log that are not written yet.
 	lines []string
 }
@@ -132,6 +140,7 @@ func New(o Options) *Server {
 	}
 	s := &Server{
 		auth:       o.Auth,
+		postgres:   o.PostgreSQL,
 		now:        o.Now,
 		log:        o.Log,
 		limits:     o.Limits.withDefaults(),

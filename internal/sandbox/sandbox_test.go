@@ -91,7 +91,7 @@ func TestNothingIsMistakenForLoopGrid(t *testing.T) {
 	for path, want := range map[string]string{
 		"/health":             `"version":"0.8.1-sandbox"`,
 		"/ready":              `"version":"0.8.1-sandbox"`,
-		"/api/v1/system/info": `"database":{"provider":"memory"}`,
+		"/api/v1/system/info": `"database":{"provider":"sqlite"}`,
 		"/":                   "sandbox",
 		"/nowhere":            `{"detail":"Not Found"}`,
 	} {

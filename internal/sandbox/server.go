@@ -82,7 +82,9 @@ func internalError() *answer {
 
 // ServeHTTP answers a request as LoopGrid does: first the size, then the rate limit, then the route, the body, and last the credential.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.pause()
 	a := s.answer(r)
+	s.pause()
 	s.writeLog()
 	if r.Body != nil {
 		// Whoever sends a body that is not read should see the answer, not a connection that is reset.
@@ -322,14 +324,18 @@ func (s *Server) ready(*request) (*answer, error) {
 	))
 }
 
-// systemInfo names what the sandbox is made of. The provider of the database is "memory", which LoopGrid never answers.
+// systemInfo names what the sandbox is made of. The provider of the database is the one whose behaviour it has.
 func (s *Server) systemInfo(*request) (*answer, error) {
+	provider := "sqlite"
+	if s.postgres {
+		provider = "postgresql"
+	}
 	return answerJSON(evidence.Object(
 		kv("version", quoted(Version)),
 		kv("evidence_profile", quoted(profile)),
 		kv("stage", quoted("sandbox")),
 		kv("environment", quoted("development")),
-		kv("database", evidence.Object(kv("provider", quoted("memory")))),
+		kv("database", evidence.Object(kv("provider", quoted(provider)))),
 		kv("signer", s.signer()),
 		kv("payload_vault", evidence.Object(kv("key_source", quoted("memory")))),
 		kv("timestamping", evidence.Object(kv("provider", quoted("not_configured")))),

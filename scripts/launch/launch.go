@@ -45,6 +45,8 @@ func build(ctx context.Context, dir, pkg string, environ []string, flags ...stri
 	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
 	cmd.Env = environ
 	EndGently(cmd)
+	// However busy the machine is: a compiler that outlives go would go on writing into the folder for temporary files.
+	cmd.WaitDelay = 0
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", path.Base(pkg), err, bytes.TrimSpace(out))
 	}

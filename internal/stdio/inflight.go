@@ -1,0 +1,141 @@
+package stdio
+
+import (
+	"sync"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+)
+
+// unstartedCall is a tools/call that was handed over and whose handler has not begun.
+type unstartedCall struct {
+	key       string // as the request id of go-sdk
+	id        string // as the host spelled it
+	arguments []byte // as the host spelled them, nil where absent
+	begun     chan struct{}
+}
+
+// begun lets the next message through: the call that it waits for has begun.
+func (t *Transport) begun() {
+	if call := t.unstarted.Swap(nil); call != nil {
+		close(call.begun)
+	}
+}
+
+// settled does the same if the call under key is that call: it is answered without having begun.
+func (t *Transport) settled(key string) {
+	if call := t.unstarted.Load(); call != nil && call.key == key && t.unstarted.CompareAndSwap(call, nil) {
+		close(call.begun)
+	}
+}
+
+// inFlight knows the requests that were handed over and not answered.
+type inFlight struct {
+	mu     sync.Mutex
+	byKey  map[string]pendingCall
+	closed bool
+	empty  chan struct{} // closed when the last is answered; nil while nobody waits
+}
+
+type pendingCall struct {
+	id      []byte // as the host spelled it
+	method  string
+	token   string // the progress token as the host spelled it, "" for none
+	content []byte // see [Transport.keepContent]
+	muted   bool   // cancelled: nothing more may be said about it
+}
+
+func (f *inFlight) add(key string, call pendingCall) *lineFault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return &lineFault{jsonrpc.CodeInternalError, "loopgrid-mcp is stopping: the request was not begun and nothing was recorded"}
+	}
+	if _, twice := f.byKey[key]; twice {
+		return &lineFault{jsonrpc.CodeInvalidRequest, "invalid request: this id belongs to a request in flight"}
+	}
+	if f.byKey == nil {
+		f.byKey = make(map[string]pendingCall)
+	}
+	f.byKey[key] = call
+	return nil
+}
+
+func (f *inFlight) get(key string) (pendingCall, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	call, ok := f.byKey[key]
+	return call, ok
+}
+
+func (f *inFlight) remove(key string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.byKey, key)
+	if len(f.byKey) == 0 && f.empty != nil {
+		close(f.empty)
+		f.empty = nil
+	}
+}
+
+// mute notes that a request was cancelled and reports whether it is in flight and may be.
+func (f *inFlight) mute(key string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	call, ok := f.byKey[key]
+	if !ok || call.method == methodInitialize {
+		return false
+	}
+	call.muted = true
+	f.byKey[key] = call
+	return true
+}
+
+// silenced reports whether a progress token belongs to a cancelled request.
+func (f *inFlight) silenced(token string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, call := range f.byKey {
+		if call.muted && call.token == token && token != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// keepContent gives the answer of a request its content, if it is in flight; see [Transport.keepContent].
+func (f *inFlight) keepContent(key string, content []byte) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	call, ok := f.byKey[key]
+	if ok {
+		call.content = content
+		f.byKey[key] = call
+	}
+	return ok
+}
+
+// close refuses all further requests.
+func (f *inFlight) close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.closed = true
+}
+
+// answered returns a channel that is closed once nothing is in flight. The requests must be closed.
+func (f *inFlight) answered() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.empty = make(chan struct{})
+	done := f.empty
+	if len(f.byKey) == 0 {
+		close(f.empty)
+		f.empty = nil
+	}
+	return done
+}
+
+func (f *inFlight) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.byKey)
+}

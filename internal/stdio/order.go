@@ -1,0 +1,37 @@
+package stdio
+
+import (
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Call is a tools/call on its way through the server.
+type Call struct {
+	// ID is the call's JSON-RPC id as the host spelled it; empty for a call that did not come over stdio.
+	ID string
+
+	transport *Transport
+	key       string
+}
+
+// TakeCall returns the call that was handed over last, and gives req its arguments exactly as the host spelled them. They may hold
+// what no decoder of go-sdk lets through: duplicate names, invalid UTF-8, lone surrogates and any nesting.
+//
+// The outermost middleware calls it for each tools/call. Until [Call.Started] no other message is handed to go-sdk, so that calls
+// take their places in a queue in the order in which they stood on the input.
+func (t *Transport) TakeCall(req *mcp.CallToolRequest) *Call {
+	unstarted := t.unstarted.Load() // at most one is, so it is this one
+	if unstarted == nil {           // it came over another transport
+		return &Call{transport: t}
+	}
+	req.Params.Arguments = unstarted.arguments
+	return &Call{ID: unstarted.id, key: unstarted.key, transport: t}
+}
+
+// Started lets the next message through.
+func (c *Call) Started() { c.transport.begun() }
+
+// Answer returns the result to hand to go-sdk for the result of the call. Its content goes to the host byte for byte: go-sdk would
+// copy and check it three times, and escape <, > and &.
+func (c *Call) Answer(result *mcp.CallToolResult) *mcp.CallToolResult {
+	return c.transport.keepContent(c.key, result)
+}

@@ -1,0 +1,863 @@
+package writelock
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// lockPatience bounds every wait of these tests that is expected to end by itself.
+const lockPatience = 30 * time.Second
+
+// lockFolder returns the path of a lock folder that does not exist yet.
+func lockFolder(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "locks")
+}
+
+// fileWriteLock returns a lock on the ledger named "ledger", which is what another process would have: a descriptor
+// of its own.
+func fileWriteLock(t *testing.T, dir string) *Lock {
+	t.Helper()
+	l := New(Options{Dir: dir, Name: "ledger", Warn: func(msg string) { t.Errorf("warning: %s", msg) }})
+	closeAtEnd(t, l)
+	return l
+}
+
+// closeAtEnd closes the files of l when the test ends: Windows does not delete open files, and an abandoned wait
+// would make the folder anew while it is deleted.
+func closeAtEnd(t *testing.T, l *Lock) {
+	t.Helper()
+	t.Cleanup(func() {
+		select {
+		case <-l.file.waiting():
+			l.file.close()
+		case <-time.After(lockPatience):
+			t.Error("still waiting for the file lock")
+		}
+	})
+}
+
+// waiting returns the end of the wait in the background, closed if there is none.
+func (f *fileLock) waiting() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.wait == nil {
+		done := make(chan struct{})
+		close(done)
+		return done
+	}
+	return f.wait.done
+}
+
+// locked returns a Ticket that holds the lock, until the test ends at the latest.
+func locked(t *testing.T, l *Lock) *Ticket {
+	t.Helper()
+	ticket := l.Enter()
+	t.Cleanup(ticket.Leave)
+	require.NoError(t, ticket.Lock(within(t, lockPatience)))
+	return ticket
+}
+
+// within returns a context that ends after d.
+func within(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// requireShut asserts that l cannot be locked now, and for which reason.
+func requireShut(t *testing.T, l *Lock, wait wait) {
+	t.Helper()
+	ticket := l.Enter()
+	defer ticket.Leave()
+	for {
+		var lockErr *WaitError
+		require.ErrorAs(t, ticket.Lock(within(t, 20*time.Millisecond)), &lockErr)
+		if lockErr.wait == waitNone && wait != waitNone {
+			continue // a busy machine: the time was over before the wait began
+		}
+		require.Equal(t, wait, lockErr.wait)
+		return
+	}
+}
+
+// waitsInFile waits until l waits for another process.
+func waitsInFile(t *testing.T, l *Lock) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		l.file.mu.Lock()
+		defer l.file.mu.Unlock()
+		return l.file.wait != nil && l.file.wait.wanted
+	}, lockPatience, time.Millisecond)
+}
+
+func TestLockName(t *testing.T) {
+	t.Parallel()
+	name := func(base, workspace string) string {
+		u, err := url.Parse(base)
+		require.NoError(t, err)
+		return Name(u, workspace)
+	}
+	assert.Regexp(t, "^[0-9a-f]{64}$", name("http://127.0.0.1:8000", "default"))
+
+	t.Run("one ledger", func(t *testing.T) {
+		t.Parallel()
+		for _, group := range [][]string{
+			{
+				"http://127.0.0.1:8000", "http://127.0.0.1:8000/", "http://localhost:8000", "http://LocalHost:8000", "http://localhost.:8000",
+				"http://127.8.9.10:8000", "http://[::1]:8000", "http://[0:0:0:0:0:0:0:1]:8000", "http://[::ffff:127.0.0.1]:8000",
+				"http://loopgrid.localhost:8000", "http://0.0.0.0:8000", "http://[::]:8000", "https://localhost:8000",
+			},
+			{"http://localhost", "http://localhost/", "http://127.0.0.1:80", "HTTP://LOCALHOST:80/", "http://localhost:"},
+			{"https://ledger.example", "https://ledger.example:443", "https://LEDGER.example.", "HTTPS://ledger.example.:443/"},
+			{"https://ledger.example/lg", "https://ledger.example/lg/", "https://ledger.example:443/l%67"},
+			{"http://[2001:db8::1]", "http://[2001:DB8:0::1]:80"},
+			{"http://10.0.0.1", "http://[::ffff:10.0.0.1]"},
+		} {
+			for _, base := range group[1:] {
+				assert.Equal(t, name(group[0], "w"), name(base, "w"), "%s and %s", group[0], base)
+			}
+		}
+	})
+	t.Run("different ledgers", func(t *testing.T) {
+		t.Parallel()
+		seen := map[string]string{}
+		for _, ledger := range [][2]string{
+			{"http://127.0.0.1:8000", "default"},
+			{"http://127.0.0.1:8000", "Default"},
+			{"http://127.0.0.1:8000", "other"},
+			{"http://127.0.0.1:8001", "default"},
+			{"http://127.0.0.1", "default"},
+			{"https://127.0.0.1", "default"},
+			{"http://127.0.0.1:8000/a", "default"},
+			{"http://127.0.0.1:8000/A", "default"},
+			{"http://127.0.0.1:8000/a/default", ""},
+			{"http://127.0.0.1:8000/a", "/default"},
+			{"http://10.0.0.1:8000", "default"},
+			{"http://ledger.example:8000", "default"},
+			{"http://localhost.example:8000", "default"},
+			{"http://notlocalhost:8000", "default"},
+		} {
+			got := name(ledger[0], ledger[1])
+			assert.Empty(t, seen[got], "%v has the name of another ledger", ledger)
+			seen[got] = strings.Join(ledger[:], " ")
+		}
+	})
+}
+
+func TestLockDirIgnoresTheEnvironment(t *testing.T) { //nolint:paralleltest // It changes the environment.
+	before, err := DefaultDir()
+	require.NoError(t, err)
+	require.True(t, filepath.IsAbs(before))
+	for _, name := range []string{"HOME", "TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "LOCALAPPDATA", "USERPROFILE"} {
+		t.Setenv(name, t.TempDir())
+	}
+	after, err := DefaultDir()
+	require.NoError(t, err)
+	require.Equal(t, before, after)
+}
+
+func TestWriteLockTouchesNoFileBeforeTheFirstLock(t *testing.T) {
+	t.Parallel()
+	dir := lockFolder(t)
+	l := fileWriteLock(t, dir)
+	l.Enter().Leave()
+	require.NoDirExists(t, dir)
+	locked(t, l).Leave()
+	require.DirExists(t, dir)
+}
+
+func TestWriteLockServesInTheOrderOfArrival(t *testing.T) {
+	t.Parallel()
+	for _, dir := range []string{"", lockFolder(t)} {
+		t.Run("file="+strconv.FormatBool(dir != ""), func(t *testing.T) {
+			t.Parallel()
+			l := New(Options{})
+			if dir != "" {
+				l = fileWriteLock(t, dir)
+			}
+			const n = 100
+			tickets := make([]*Ticket, n)
+			for i := range tickets {
+				tickets[i] = l.Enter()
+			}
+			var (
+				served []int // guarded by l
+				want   []int
+				calls  sync.WaitGroup
+			)
+			for _, i := range rand.Perm(n) { //nolint:gosec // No secret.
+				calls.Go(func() {
+					defer tickets[i].Leave()
+					if i%7 == 0 {
+						return // Gives up its place without a word.
+					}
+					if assert.NoError(t, tickets[i].Lock(within(t, lockPatience))) {
+						served = append(served, i)
+					}
+				})
+			}
+			calls.Wait()
+			for i := range n {
+				if i%7 != 0 {
+					want = append(want, i)
+				}
+			}
+			require.Equal(t, want, served)
+			require.Empty(t, l.queue)
+		})
+	}
+}
+
+func TestTicketLeave(t *testing.T) {
+	t.Parallel()
+	// Each case brings the first of two tickets into a state and leaves. The second must get the lock, and not before
+	// that.
+	for name, leave := range map[string]func(t *testing.T, first *Ticket){
+		"never locked": func(_ *testing.T, first *Ticket) { first.Leave() },
+		"held": func(t *testing.T, first *Ticket) {
+			t.Helper()
+			require.NoError(t, first.Lock(t.Context()))
+			synctest.Wait()
+			first.Leave()
+		},
+		"twice": func(_ *testing.T, first *Ticket) {
+			first.Leave()
+			first.Leave()
+		},
+		"after a failed lock": func(t *testing.T, first *Ticket) {
+			t.Helper()
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			require.ErrorIs(t, first.Lock(ctx), context.Canceled)
+			first.Leave()
+		},
+		"locked twice": func(t *testing.T, first *Ticket) {
+			t.Helper()
+			require.NoError(t, first.Lock(t.Context()))
+			require.NoError(t, first.Lock(t.Context()))
+			first.Leave()
+		},
+		"waiting for the ledger to settle": func(t *testing.T, first *Ticket) {
+			t.Helper()
+			first.l.setUnsettled(time.Now())
+			result := make(chan error, 1)
+			go func() { result <- first.Lock(t.Context()) }()
+			synctest.Wait()
+			first.Leave()
+			require.ErrorIs(t, <-result, errLeft)
+		},
+		"waiting again with an attempt in flight": func(t *testing.T, first *Ticket) {
+			t.Helper()
+			require.NoError(t, first.Lock(t.Context()))
+			first.GaveUp()
+			require.NoError(t, first.Posting())
+			result := make(chan error, 1)
+			go func() { result <- first.Lock(t.Context()) }()
+			synctest.Wait()
+			first.Leave()
+			require.ErrorIs(t, <-result, errLeft)
+			require.Equal(t, settleAfter, first.UnsettledFor())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := New(Options{})
+				first, second := l.Enter(), l.Enter()
+				got := make(chan error, 1)
+				go func() { got <- second.Lock(t.Context()) }()
+				synctest.Wait()
+				require.Empty(t, got)
+
+				leave(t, first)
+
+				require.NoError(t, <-got)
+				require.ErrorIs(t, first.Lock(t.Context()), errLeft, "a ticket is for one call")
+				require.ErrorIs(t, first.Posting(), errNotLocked)
+				first.GaveUp()
+				require.Zero(t, second.UnsettledFor(), "who has left has no say")
+				second.GaveUp()
+				first.Answered()
+				first.Ended()
+				require.Equal(t, settleAfter, second.UnsettledFor(), "who has left has no say")
+				second.Leave()
+				require.Empty(t, l.queue)
+			})
+		})
+	}
+
+	t.Run("waiting in the queue", func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, func(t *testing.T) {
+			l := New(Options{})
+			first, second, third := l.Enter(), l.Enter(), l.Enter()
+			result, got := make(chan error, 1), make(chan error, 1)
+			go func() { result <- second.Lock(t.Context()) }()
+			go func() { got <- third.Lock(t.Context()) }()
+			synctest.Wait()
+			second.Leave()
+			require.ErrorIs(t, <-result, errLeft)
+			synctest.Wait()
+			require.Empty(t, got)
+			first.Leave()
+			require.NoError(t, <-got)
+			third.Leave()
+		})
+	})
+
+	t.Run("waiting for another process", func(t *testing.T) {
+		t.Parallel()
+		dir := lockFolder(t)
+		other, l := fileWriteLock(t, dir), fileWriteLock(t, dir)
+		holder := locked(t, other)
+		first, second := l.Enter(), l.Enter()
+		result, got := make(chan error, 1), make(chan error, 1)
+		go func() { result <- first.Lock(within(t, lockPatience)) }()
+		waitsInFile(t, l)
+		go func() { got <- second.Lock(within(t, lockPatience)) }()
+		first.Leave()
+		require.ErrorIs(t, <-result, errLeft)
+		holder.Leave()
+		require.NoError(t, <-got)
+		second.Leave()
+	})
+}
+
+func TestTicketLockStopsWithItsContext(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		arrange func(t *testing.T, l *Lock)
+		wait    wait
+		text    string
+	}{
+		"in the queue": {
+			func(t *testing.T, l *Lock) { t.Helper(); locked(t, l) },
+			waitQueue, "nothing was sent in time: earlier writes of this process are not finished",
+		},
+		"in the queue of an unsettled ledger": {
+			func(t *testing.T, l *Lock) {
+				t.Helper()
+				holder := locked(t, l)
+				require.NoError(t, holder.Posting())
+				holder.GaveUp()
+			},
+			waitQueue, "nothing was sent in time: earlier writes of this process are not finished; call again in 4 s",
+		},
+		"unsettled": {
+			func(t *testing.T, l *Lock) {
+				t.Helper()
+				holder := locked(t, l)
+				require.NoError(t, holder.Posting())
+				holder.GaveUp()
+				holder.Leave()
+			},
+			waitSettled, "nothing was sent in time: a write that got no answer may still be running in LoopGrid; call again in 4 s",
+		},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := New(Options{})
+				test.arrange(t, l)
+				ticket := l.Enter()
+				err := ticket.Lock(within(t, 2500*time.Millisecond))
+				var lockErr *WaitError
+				require.ErrorAs(t, err, &lockErr)
+				require.Equal(t, test.wait, lockErr.wait)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.EqualError(t, err, test.text)
+				require.ErrorIs(t, ticket.Posting(), errNotLocked)
+			})
+		})
+	}
+
+	t.Run("ended before", func(t *testing.T) {
+		t.Parallel()
+		l := New(Options{})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errors.New("the server ends"))
+		ticket := l.Enter()
+		require.EqualError(t, ticket.Lock(ctx), "cancelled before anything was sent (the server ends)")
+		require.NoError(t, ticket.Lock(t.Context()), "the ticket keeps its place")
+	})
+}
+
+func TestTicketLockGivesUpWaitingForAnotherProcess(t *testing.T) {
+	t.Parallel()
+	dir := lockFolder(t)
+	other, l, third := fileWriteLock(t, dir), fileWriteLock(t, dir), fileWriteLock(t, dir)
+	holder := locked(t, other)
+
+	ticket := l.Enter()
+	err := ticket.Lock(within(t, 20*time.Millisecond))
+	require.EqualError(t, err, "nothing was sent in time: another process is writing to this workspace")
+	ticket.Leave()
+	abandoned := l.file.waiting()
+	require.Empty(t, abandoned, "nothing interrupts a wait for a file lock")
+
+	// Further calls take the same wait over: no thread and no descriptor more.
+	for range 3 {
+		requireShut(t, l, waitFile)
+		require.Equal(t, abandoned, l.file.waiting())
+	}
+
+	// Nobody wants it any more when the lock comes: it must not stay locked.
+	holder.Leave()
+	<-abandoned
+	locked(t, third).Leave()
+
+	// Somebody wants it again.
+	holder = locked(t, third)
+	requireShut(t, l, waitFile)
+	ticket = l.Enter()
+	got := make(chan error, 1)
+	go func() { got <- ticket.Lock(within(t, lockPatience)) }()
+	waitsInFile(t, l)
+	holder.Leave()
+	require.NoError(t, <-got)
+	requireShut(t, third, waitFile)
+	ticket.Leave()
+	<-third.file.waiting()
+	locked(t, third).Leave()
+	locked(t, l).Leave()
+}
+
+func TestWriteLockKeepsWorkspacesApart(t *testing.T) {
+	t.Parallel()
+	dir := lockFolder(t)
+	first := fileWriteLock(t, dir)
+	second := New(Options{Dir: dir, Name: "another"})
+	closeAtEnd(t, second)
+	a := locked(t, first)
+	b := locked(t, second)
+	a.GaveUp()
+	require.Zero(t, b.UnsettledFor())
+	a.Leave()
+	b.Leave()
+	locked(t, second).Leave()
+}
+
+// TestWriteLockUnsettled has a first call do something and measures how long the second has to wait after it. With
+// and without a file, and where the second call is made by another process.
+func TestWriteLockUnsettled(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		call func(t *testing.T, first *Ticket)
+		want time.Duration
+	}{
+		"nothing posted":  {func(*testing.T, *Ticket) {}, 0},
+		"answered":        {func(_ *testing.T, first *Ticket) { first.Answered() }, 0},
+		"refused":         {func(_ *testing.T, first *Ticket) { first.Ended() }, 0},
+		"given up":        {func(_ *testing.T, first *Ticket) { first.GaveUp() }, 6 * time.Second},
+		"left in flight":  {func(*testing.T, *Ticket) {}, 6 * time.Second},
+		"given up, later": {func(_ *testing.T, first *Ticket) { first.GaveUp(); <-time.After(4 * time.Second) }, 2 * time.Second},
+		"given up, much later": {
+			func(_ *testing.T, first *Ticket) { first.GaveUp(); <-time.After(7 * time.Second) }, 0,
+		},
+		"repeated and answered": {
+			func(t *testing.T, first *Ticket) {
+				t.Helper()
+				first.GaveUp()
+				require.Equal(t, 6*time.Second, first.UnsettledFor())
+				<-time.After(time.Second)
+				require.NoError(t, first.Posting())
+				first.Answered()
+				require.Zero(t, first.UnsettledFor())
+			}, 0,
+		},
+		"repeated and given up": {
+			func(t *testing.T, first *Ticket) {
+				t.Helper()
+				first.GaveUp()
+				<-time.After(time.Second)
+				require.NoError(t, first.Posting())
+				<-time.After(time.Second)
+				first.GaveUp()
+			}, 6 * time.Second,
+		},
+		"repeated and refused": {
+			func(t *testing.T, first *Ticket) {
+				t.Helper()
+				first.GaveUp()
+				<-time.After(time.Second)
+				require.NoError(t, first.Posting())
+				<-time.After(time.Second)
+				first.Ended()
+			}, 4 * time.Second,
+		},
+		"another write of the same call": {
+			func(t *testing.T, first *Ticket) {
+				t.Helper()
+				first.GaveUp()
+				start := time.Now()
+				require.NoError(t, first.Lock(t.Context()))
+				require.Equal(t, 6*time.Second, time.Since(start))
+				require.NoError(t, first.Posting())
+				first.Answered()
+			}, 0,
+		},
+		"another write of the same call, stopped": {
+			func(t *testing.T, first *Ticket) {
+				t.Helper()
+				first.GaveUp()
+				require.Error(t, first.Lock(within(t, time.Second)))
+				require.ErrorIs(t, first.Posting(), errNotLocked)
+			}, 5 * time.Second,
+		},
+	}
+	for name, test := range tests {
+		for _, where := range []string{"without a file", "with a file", "another process"} {
+			t.Run(name+"/"+where, func(t *testing.T) {
+				t.Parallel()
+				dir := lockFolder(t)
+				synctest.Test(t, func(t *testing.T) {
+					l := New(Options{})
+					if where != "without a file" {
+						l = fileWriteLock(t, dir)
+					}
+					first := locked(t, l)
+					if name != "nothing posted" {
+						require.NoError(t, first.Posting())
+					}
+					test.call(t, first)
+					first.Leave()
+					if where == "another process" {
+						l = fileWriteLock(t, dir)
+					}
+					start := time.Now()
+					second := locked(t, l)
+					require.Equal(t, test.want, time.Since(start))
+					require.Zero(t, second.UnsettledFor())
+					second.Leave()
+				})
+			})
+		}
+	}
+}
+
+func TestLockFileShowsThePostInFlight(t *testing.T) {
+	t.Parallel()
+	dir := lockFolder(t)
+	path := filepath.Join(dir, "ledger.lock")
+	synctest.Test(t, func(t *testing.T) {
+		content := func() string {
+			data, err := os.ReadFile(path)
+			require.NoError(t, err)
+			return string(data)
+		}
+		l := fileWriteLock(t, dir)
+		ticket := locked(t, l)
+		require.Empty(t, content(), "evaluating a policy posts nothing that has to be remembered")
+		require.NoError(t, ticket.Posting())
+		require.Equal(t, "2000-01-01T00:00:00.000000000Z\n", content())
+		<-time.After(1500 * time.Millisecond)
+		ticket.GaveUp()
+		require.Equal(t, "2000-01-01T00:00:01.500000000Z\n", content())
+		<-time.After(time.Second)
+		require.NoError(t, ticket.Posting())
+		require.Equal(t, "2000-01-01T00:00:02.500000000Z\n", content())
+		ticket.Ended()
+		require.Equal(t, "2000-01-01T00:00:01.500000000Z\n", content())
+		require.NoError(t, ticket.Posting())
+		ticket.Answered()
+		require.Equal(t, strings.Repeat(" ", 30)+"\n", content())
+		ticket.Leave()
+		require.Equal(t, strings.Repeat(" ", 30)+"\n", content())
+	})
+}
+
+// TestLockFileContent has a process find a file in some state, as a killed or a foreign one may have left it.
+func TestLockFileContent(t *testing.T) {
+	t.Parallel()
+	const now = "2000-01-01T00:00:00.000000000Z\n" // The time in a synctest bubble.
+	tests := map[string]struct {
+		content string
+		want    time.Duration
+	}{
+		"new":                   {"", 0},
+		"settled":               {noLockTime, 0},
+		"posted now":            {now, 6 * time.Second},
+		"posted 2 s ago":        {"1999-12-31T23:59:58.000000000Z\n", 4 * time.Second},
+		"posted 5.9 s ago":      {"1999-12-31T23:59:54.100000000Z\n", 100 * time.Millisecond},
+		"posted 6 s ago":        {"1999-12-31T23:59:54.000000000Z\n", 0},
+		"posted last year":      {"1999-01-01T00:00:00.000000000Z\n", 0},
+		"posted in the future":  {"2000-01-01T00:00:00.000000001Z\n", 6 * time.Second},
+		"posted far in future":  {"9999-12-31T23:59:59.999999999Z\n", 6 * time.Second},
+		"cut off":               {now[:12], 6 * time.Second},
+		"cut off by one":        {now[:len(now)-1], 6 * time.Second},
+		"one blank":             {" ", 6 * time.Second},
+		"zeros":                 {strings.Repeat("\x00", len(now)), 6 * time.Second},
+		"garbage":               {"posted some time ago, who knows\n", 6 * time.Second},
+		"something behind it":   {"1999-12-31T23:59:58.000000000Z\nand more\n", 4 * time.Second},
+		"something behind none": {noLockTime + "and more\n", 0},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := lockFolder(t)
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			path := filepath.Join(dir, "ledger.lock")
+			require.NoError(t, os.WriteFile(path, []byte(test.content), 0o600))
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				// The first gives up after 2 s, the second must not begin to wait anew.
+				if test.want > 2*time.Second {
+					hasty := fileWriteLock(t, dir).Enter()
+					var lockErr *WaitError
+					require.ErrorAs(t, hasty.Lock(within(t, 2*time.Second)), &lockErr)
+					require.Equal(t, waitSettled, lockErr.wait)
+					require.Equal(t, int((test.want-2*time.Second)/time.Second), lockErr.CallAgainIn())
+					hasty.Leave()
+				}
+				l := fileWriteLock(t, dir)
+				ticket := locked(t, l)
+				require.Equal(t, test.want, time.Since(start))
+				at, err := l.file.read()
+				require.NoError(t, err)
+				require.Zero(t, at, "cleared when the wait is over")
+				ticket.Leave()
+			})
+		})
+	}
+}
+
+func TestLockErrorRoundsTheSecondsUp(t *testing.T) {
+	t.Parallel()
+	for left, want := range map[time.Duration]int{0: 0, 1: 1, time.Second: 1, time.Second + 1: 2, 6 * time.Second: 6} {
+		require.Equal(t, want, (&WaitError{unsettled: left}).CallAgainIn(), left)
+	}
+}
+
+// TestWriteLockWithoutAFolder covers what is the same on every system; lock_unix_test.go has the rest.
+func TestWriteLockWithoutAFolder(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for name, dir := range map[string]string{
+		"no parent":       filepath.Join(t.TempDir(), "no", "parent"),
+		"a file":          file,
+		"parent's a file": filepath.Join(file, "locks"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			requireProcessLockOnly(t, dir)
+		})
+	}
+}
+
+// requireProcessLockOnly asserts that a lock in dir orders the writers of its process and no more, and says so once.
+func requireProcessLockOnly(t *testing.T, dir string) {
+	t.Helper()
+	var warnings []string
+	l := New(Options{Dir: dir, Name: "ledger", Warn: func(msg string) { warnings = append(warnings, msg) }})
+	closeAtEnd(t, l)
+	other := New(Options{Dir: dir, Name: "ledger"})
+	closeAtEnd(t, other)
+	for range 3 {
+		ticket := locked(t, l)
+		requireShut(t, l, waitQueue)
+		locked(t, other).Leave()
+		require.NoError(t, ticket.Posting())
+		ticket.Answered()
+		ticket.Leave()
+	}
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "write lock: only the writes of this process are ordered, other processes of this user are not kept out: ")
+	require.Contains(t, warnings[0], dir, "the warning names what is in the way")
+}
+
+func TestWriteLockComesBackWithItsFolder(t *testing.T) {
+	t.Parallel()
+	dir := lockFolder(t)
+	require.NoError(t, os.WriteFile(dir, nil, 0o600))
+	warned := 0
+	l := New(Options{Dir: dir, Name: "ledger", Warn: func(string) { warned++ }})
+	closeAtEnd(t, l)
+	locked(t, l).Leave()
+	require.Equal(t, 1, warned)
+	require.NoError(t, os.Remove(dir))
+	holder := locked(t, l)
+	requireShut(t, fileWriteLock(t, dir), waitFile)
+	holder.Leave()
+}
+
+// A lock that was waited for and not got, or got too late, is not kept from other processes.
+func TestTicketLockLetsGoOfTheFile(t *testing.T) {
+	t.Parallel()
+	for name, stop := range map[string]func(t *testing.T, ticket *Ticket){
+		"context ends": func(t *testing.T, ticket *Ticket) {
+			t.Helper()
+			require.ErrorIs(t, ticket.Lock(within(t, time.Second)), context.DeadlineExceeded)
+		},
+		"left while waiting": func(t *testing.T, ticket *Ticket) {
+			t.Helper()
+			got := make(chan error, 1)
+			go func() { got <- ticket.Lock(t.Context()) }()
+			synctest.Wait()
+			ticket.Leave()
+			require.ErrorIs(t, <-got, errLeft)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := lockFolder(t)
+			synctest.Test(t, func(t *testing.T) {
+				l := fileWriteLock(t, dir)
+				first := locked(t, l)
+				first.GaveUp()
+				first.Leave()
+				ticket := l.Enter()
+				stop(t, ticket)
+				requireShut(t, fileWriteLock(t, dir), waitSettled) // And not waitFile.
+			})
+		})
+	}
+}
+
+// The warning comes between the waits: that is where leave arrives here, so late that no wait sees it.
+func TestTicketLeftAtTheLastMoment(t *testing.T) {
+	t.Parallel()
+	var ticket *Ticket
+	l := New(Options{Dir: filepath.Join(t.TempDir(), "no", "parent"), Name: "ledger", Warn: func(string) { ticket.Leave() }})
+	closeAtEnd(t, l)
+	ticket = l.Enter()
+	require.ErrorIs(t, ticket.Lock(t.Context()), errLeft)
+	require.ErrorIs(t, ticket.Posting(), errNotLocked)
+	locked(t, l).Leave()
+}
+
+// A full or failing disk under the lock file is no reason to refuse evidence.
+func TestLockFileThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	var warnings []string
+	dir := lockFolder(t)
+	l := New(Options{Dir: dir, Name: "ledger", Warn: func(msg string) { warnings = append(warnings, msg) }})
+	closeAtEnd(t, l)
+	ticket := locked(t, l)
+	require.NoError(t, ticket.Posting())
+	ticket.GaveUp()
+	written := l.file.ledger().File
+	readOnly, err := os.Open(l.file.ledger().path)
+	require.NoError(t, err)
+	defer readOnly.Close() //nolint:errcheck // Only read.
+	l.file.ledger().File = readOnly
+	require.NoError(t, ticket.Posting())
+	ticket.GaveUp()
+	l.file.ledger().File = written
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "write lock: unanswered writes are not shown to other processes: write the lock file: ")
+	requireShut(t, fileWriteLock(t, dir), waitFile)
+	ticket.Leave()
+
+	// This process still knows, and does not believe the older time in the file.
+	given := l.lastGivenUp()
+	requireShut(t, l, waitSettled)
+	require.Equal(t, given, l.lastGivenUp())
+}
+
+func TestLockFileThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	l := fileWriteLock(t, lockFolder(t))
+	ticket := locked(t, l)
+	written := l.file.ledger().File
+	writeOnly, err := os.OpenFile(l.file.ledger().path, os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer writeOnly.Close() //nolint:errcheck // Not written.
+	l.file.ledger().File = writeOnly
+	_, err = l.file.read()
+	l.file.ledger().File = written
+	require.ErrorContains(t, err, "read the lock file: ")
+	require.NotErrorIs(t, err, errNoTime)
+	require.NotErrorIs(t, err, io.EOF)
+	ticket.Leave()
+}
+
+// TestWriteLockUnderStress lets calls of several "processes" come, wait, lose patience and leave, and looks for two
+// at once.
+func TestWriteLockUnderStress(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64() //nolint:gosec // No secret.
+	t.Logf("seed %d", seed)
+	dir := lockFolder(t)
+	var (
+		inside atomic.Int32
+		served atomic.Int32
+		calls  sync.WaitGroup
+	)
+	locks := make([]*Lock, 4)
+	for p := range locks {
+		locks[p] = fileWriteLock(t, dir)
+	}
+	for p, l := range locks {
+		for i := range 50 {
+			random := rand.New(rand.NewPCG(seed, uint64(p*1000+i))) //nolint:gosec // No secret.
+			calls.Go(func() {
+				ticket := l.Enter()
+				patience := lockPatience
+				if random.IntN(4) == 0 {
+					patience = time.Duration(random.IntN(2000)) * time.Microsecond
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				defer cancel()
+				if random.IntN(8) == 0 {
+					calls.Go(ticket.Leave)
+					_ = ticket.Lock(ctx) // Either way: it cannot rely on the lock.
+				} else if ticket.Lock(ctx) == nil {
+					assert.Equal(t, int32(1), inside.Add(1))
+					if ticket.Posting() == nil {
+						served.Add(1)
+						ticket.Answered()
+					}
+					inside.Add(-1)
+				}
+				ticket.Leave()
+			})
+		}
+	}
+	calls.Wait()
+	require.GreaterOrEqual(t, served.Load(), int32(100))
+	for _, l := range locks {
+		<-l.file.waiting()
+		require.Empty(t, l.queue)
+	}
+	locked(t, fileWriteLock(t, dir)).Leave()
+}
+
+func BenchmarkWriteLock(b *testing.B) {
+	for _, dir := range []string{"", filepath.Join(b.TempDir(), "locks")} {
+		b.Run("file="+strconv.FormatBool(dir != ""), func(b *testing.B) {
+			l := New(Options{Dir: dir, Name: "ledger", Warn: func(msg string) { b.Error(msg) }})
+			ctx := b.Context()
+			b.ReportAllocs()
+			for b.Loop() {
+				ticket := l.Enter()
+				if err := ticket.Lock(ctx); err != nil {
+					b.Fatal(err)
+				}
+				if err := ticket.Posting(); err != nil {
+					b.Fatal(err)
+				}
+				ticket.Answered()
+				ticket.Leave()
+			}
+		})
+	}
+}
