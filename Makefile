@@ -22,7 +22,7 @@ GORELEASER         := bin/goreleaser-$(GORELEASER_VERSION)
 VERSION    := $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' internal/cli/version.go)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check vet race lint licenses release-check fuzz bench host-test generate vuln dist dist-test clean
+.PHONY: help build demo test check vet race lint licenses release-check fuzz bench host-test update vuln dist dist-test clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
@@ -76,8 +76,8 @@ host-test: ## Try the program in real AI hosts; fetches them with npm, about a g
 	$(GO) run ./scripts/host-test
 	$(GO) run ./scripts/review-test
 
-generate: ## Write the generated files anew.
-	$(GO) generate ./...
+update: ## Write all goldens, generated documents and examples anew.
+	UPDATE_GOLDEN=1 $(GO) test -count=1 $$(grep -rl --include='*_test.go' 'internal/golden"' cmd internal scripts | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 
 vuln: ## Look for known vulnerabilities with a local copy of the Go database.
 	$(GO) mod download $(VULNDB)@latest

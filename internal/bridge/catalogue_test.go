@@ -3,7 +3,6 @@ package bridge_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,21 +12,14 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	goldenfile "github.com/loopgridio/loopgrid-mcp/internal/golden"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files") //nolint:gochecknoglobals // a test flag
-
-// golden compares got with a file under testdata, which -update rewrites. TestNoOrphans fails on a file that no test reads.
+// golden compares got with a file under testdata. TestNoOrphans fails on a file that no test reads.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run go test ./internal/bridge -update")
-	assert.Equal(t, string(want), string(got), path)
+	goldenfile.Equal(t, filepath.Join("testdata", name), string(got))
 }
 
 func indented(t *testing.T, raw json.RawMessage) []byte {

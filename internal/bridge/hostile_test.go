@@ -19,7 +19,7 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-const leaked = `lg_live_"0123456789\é`
+const leaked = `lg_live_"0123456789\z`
 
 // A service that sends the key back in an answer must not get it into the transcript of the host.
 func TestTheKeyIsHiddenInResults(t *testing.T) {
@@ -38,7 +38,7 @@ func TestTheKeyIsHiddenInResults(t *testing.T) {
 	everything, _ := json.Marshal(r)
 	assert.NotContains(t, string(everything), "0123456789")
 
-	s.answerWith("", http.StatusOK, "application/json", `{"decision_id":"dec_1","idempotent_replay":true,"event":`+strings.Replace(event, "tool_executed", "lg_live_\\\"0123456789\\\\é", 1)+`}`)
+	s.answerWith("", http.StatusOK, "application/json", `{"decision_id":"dec_1","idempotent_replay":true,"event":`+strings.Replace(event, "tool_executed", "lg_live_\\\"0123456789\\\\z", 1)+`}`)
 	text := x.fails("loopgrid.record_decision", `{"decision_type":"t","proposed_action":{},"idempotency_key":"k"}`)
 	assert.NotContains(t, text, "0123456789")
 	assert.NotContains(t, x.log.String(), "0123456789")

@@ -1,7 +1,5 @@
 package cli
 
-//go:generate go test -run ^TestExamples -update-examples .
-
 import (
 	"errors"
 	"flag"

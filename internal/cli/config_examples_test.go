@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-)
 
-var updateExamples = flag.Bool("update-examples", false, "write the generated files below examples") //nolint:gochecknoglobals // a test flag
+	"github.com/loopgridio/loopgrid-mcp/internal/golden"
+)
 
 const examplesDir = "../../examples"
 
@@ -34,7 +33,7 @@ func examples(t *testing.T) map[string]string {
 	windows := exampleSetup(t, `C:\Program Files\loopgrid-mcp\loopgrid-mcp.exe`, "windows", key)
 	files := map[string]string{}
 	var doc strings.Builder
-	doc.WriteString("<!-- Written by make generate. -->\n# Host configurations\n\n" +
+	doc.WriteString("<!-- Written by make update. -->\n# Host configurations\n\n" +
 		"`loopgrid-mcp config HOST` prints these for the path of your program and with your settings; here it is `/usr/local/bin/loopgrid-mcp`, " +
 		"with `--env LOOPGRID_SERVICE_KEY`. Leave the key out if your LoopGrid asks for none. A command and the file beside it do the same.\n")
 	for _, h := range hosts() {
@@ -78,10 +77,8 @@ func examples(t *testing.T) map[string]string {
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	want := examples(t)
-	if *updateExamples {
-		for name, text := range want {
-			require.NoError(t, os.WriteFile(filepath.Join(examplesDir, name), []byte(text), 0o600))
-		}
+	for name, text := range want {
+		golden.Equal(t, filepath.Join(examplesDir, name), text)
 	}
 	entries, err := os.ReadDir(examplesDir)
 	require.NoError(t, err)
@@ -89,11 +86,6 @@ func TestExamples(t *testing.T) {
 		if !e.IsDir() {
 			assert.Contains(t, want, e.Name(), "nothing generates it")
 		}
-	}
-	for name, text := range want {
-		got, err := os.ReadFile(filepath.Join(examplesDir, name))
-		require.NoError(t, err, "make generate writes it")
-		assert.Equal(t, text, string(got), "%s: make generate writes it anew", name)
 	}
 }
 

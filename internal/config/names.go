@@ -18,12 +18,12 @@ func (l *loader) noteNames() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.environ)) {
 		if strings.HasPrefix(name, "LOOPGRID_") && !ours[name] && l.isSet(name) {
-			l.settings.Unread = append(l.settings.Unread, printable(name))
+			l.settings.Unread = append(l.settings.Unread, shown(name))
 		}
 	}
 	// https://no-color.org: any text but none.
 	l.settings.NoColor = l.environ["NO_COLOR"] != ""
 }
 
-// isSet says whether a variable holds more than blanks.
-func (l *loader) isSet(name string) bool { return strings.TrimSpace(l.environ[name]) != "" }
+// isSet says whether a variable holds more than blanks and quotation marks.
+func (l *loader) isSet(name string) bool { return clean(l.environ[name]).text != "" }

@@ -69,7 +69,7 @@ func TestCheck(t *testing.T) {
 		"another version": {good, "9.9.9", service.URL, "version prints"},
 		"noise":           {program("noisy"), cli.Version, service.URL, "version prints"},
 		"no service":      {good, cli.Version, gone.URL, "doctor: exit status 1"},
-		"other tools":     {underscored, cli.Version, service.URL, "tools/list has"},
+		"other tools":     {underscored, cli.Version, service.URL, "the tools are"},
 		"failure":         {noDoctor, cli.Version, service.URL, "version: exit status 3"},
 		"not there":       {absent, cli.Version, service.URL, "absent"},
 	} {
@@ -88,9 +88,12 @@ func TestCheck(t *testing.T) {
 
 func TestServe_FailsWhenTheProgramDoes(t *testing.T) {
 	t.Parallel()
-	require.NoError(t, serve(t.Context(), t.TempDir(), program("good")))
-	require.ErrorContains(t, serve(t.Context(), t.TempDir(), program("failing")), "exit status 3")
-	require.ErrorContains(t, serve(t.Context(), t.TempDir(), program("noisy")), "not a message but")
+	service := httptest.NewServer(sandbox.New(sandbox.Options{}))
+	t.Cleanup(service.Close)
+	tried := &trial{service: service.URL}
+	require.NoError(t, tried.serve(t.Context(), t.TempDir(), program("good")))
+	require.ErrorContains(t, tried.serve(t.Context(), t.TempDir(), program("failing")), "exit status 3")
+	require.ErrorContains(t, tried.serve(t.Context(), t.TempDir(), program("noisy")), "connect to loopgrid-mcp")
 }
 
 func TestCheckSums(t *testing.T) {

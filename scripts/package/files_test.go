@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/cli"
+	"github.com/loopgridio/loopgrid-mcp/internal/golden"
 )
 
 func TestServerJSON_IsInStep(t *testing.T) {
@@ -24,7 +25,7 @@ func TestServerJSON_IsInStep(t *testing.T) {
 	require.NoError(t, r.writeServer(path, nil))
 	written, err := os.ReadFile(path)
 	require.NoError(t, err)
-	assert.Equal(t, string(written), source(t, "server.json"), "run make generate")
+	golden.Equal(t, filepath.Join(root, "server.json"), string(written))
 }
 
 // schema is the one that the registry publishes.

@@ -3,7 +3,6 @@
 //
 //	go run ./scripts/package           packs the binaries that GoReleaser has put into dist
 //	go run ./scripts/package -build    builds binaries and archives too, with nothing but Go
-//	go run ./scripts/package -server   writes server.json anew, for the MCP Registry
 //
 // It needs no network and no Python or Node. The same binaries give the same bytes. What it makes lies in dist, beside checksums.txt
 // with the sums of all that is published, and server.json with the sums of the bundles, which the registry asks for.
@@ -23,8 +22,6 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/cli"
 )
 
-//go:generate go run . -root ../.. -server
-
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	code := run(ctx, os.Args[1:], os.Stderr)
@@ -40,7 +37,6 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	dist := flags.String("dist", "dist", "the `directory` of binaries and packages")
 	notices := flags.String("notices", "bin/"+noticesName, "the `file` with the licences of what is built in; make dist writes it")
 	build := flags.Bool("build", false, "build the binaries and the archives first")
-	server := flags.Bool("server", false, "write server.json of the source tree, and nothing else")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
@@ -52,11 +48,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 		return 2
 	}
 	r, err := newRelease(*root, *dist, *notices, cli.Version)
-	switch {
-	case err != nil:
-	case *server:
-		err = r.writeServer(filepath.Join(*root, "server.json"), nil)
-	default:
+	if err == nil {
 		err = r.pack(ctx, *build)
 	}
 	if err != nil {
