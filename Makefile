@@ -27,8 +27,9 @@ VERSION    := $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' internal/cli/v
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
 
-build: ## Build bin/loopgrid-mcp.
-	$(RELEASE_BUILD) $(GO) build -o bin/ ./cmd/loopgrid-mcp
+OUTPUT ?= bin/
+build: ## Build bin/loopgrid-mcp as releases are built.
+	$(RELEASE_BUILD) $(GO) build -o $(OUTPUT) ./cmd/loopgrid-mcp
 
 demo: ## Walk a refund from proposal to signed evidence, against an embedded LoopGrid.
 	@echo "Building the demo; the first build takes about a minute."

@@ -1,8 +1,11 @@
 package bridge
 
+import "strings"
+
 // Documentation is what a reader of the README is told of one tool.
 type Documentation struct {
 	Name      string   // in the dotted spelling
+	Summary   string   // the first sentence of its description
 	Effect    string   // what a call changes
 	Arguments []string // required ones end with *
 	Routes    string   // the routes of LoopGrid behind it
@@ -12,7 +15,8 @@ type Documentation struct {
 func Document() []Documentation {
 	var all []Documentation
 	for _, t := range catalogue() {
-		d := Documentation{Name: dotted.toolName(t.name), Effect: t.effect, Routes: t.route}
+		summary, _, _ := strings.Cut(dotted.names(t.description), ". ")
+		d := Documentation{Name: dotted.toolName(t.name), Summary: strings.TrimSuffix(summary, ".") + ".", Effect: t.effect, Routes: t.route}
 		for _, p := range t.parameters {
 			name := p.name
 			if p.required {
