@@ -22,7 +22,7 @@ GORELEASER         := bin/goreleaser-$(GORELEASER_VERSION)
 VERSION    := $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' internal/cli/version.go)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check vet race lint licenses release-check fuzz bench host-test update vuln dist dist-test clean
+.PHONY: help build demo test check vet race lint licenses release-check fuzz bench hosts-check host-test update vuln dist dist-test clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
@@ -73,9 +73,12 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s).
 bench: ## Measure the bridge side by side with its references.
 	$(GO) run ./scripts/bench
 
-host-test: ## Try the program in real AI hosts; fetches them with npm, about a gigabyte, once.
-	$(GO) run ./scripts/host-test
-	$(GO) run ./scripts/review-test
+hosts-check: ## Vet, lint and test the module of the host tests, whose programs of others are not needed for it.
+	cd scripts/hosts && $(GO) vet ./... && $(GO) test ./... && $(GO) tool -modfile=../tools/go.mod golangci-lint run
+
+host-test: ## Try the program in real AI hosts and clients; fetches them with npm and pip, about two gigabytes, once.
+	$(GO) -C scripts/hosts run ./host-test
+	$(GO) -C scripts/hosts run ./review-test
 
 update: ## Write all goldens, generated documents and examples anew.
 	UPDATE_GOLDEN=1 $(GO) test -count=1 $$(grep -rl --include='*_test.go' 'internal/golden"' cmd internal scripts | xargs -n 1 dirname | sort -u | sed 's|^|./|')

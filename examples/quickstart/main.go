@@ -138,7 +138,7 @@ func (p *printer) next(bundle string) {
 	p.line("\nWhat to run next, in the folder of the repository:")
 	p.commands("check the evidence without relying on any service (Python)",
 		"pip install loopgrid-verify==0.1.0",
-		"loopgrid-verify "+bundle)
+		"loopgrid-verify "+bundle+" --expected-key-id KEY_ID_FROM_YOUR_OPERATOR")
 	p.commands("build the program, and read what it can do",
 		"go build -o bin/ ./cmd/loopgrid-mcp",
 		program+" help")

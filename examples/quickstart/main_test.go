@@ -44,7 +44,7 @@ func TestRun(t *testing.T) {
 		`\[9\] `, `evidence_complete`, `evidence +.*-evidence\.zip\n`, `sha256 +[0-9a-f]{64}\n`,
 		`\[10\] `, `valid, 6 events`,
 		`all that is left behind`,
-		`What to run next`, `loopgrid-verify .*-evidence\.zip\n`, `go build -o bin/ \./cmd/loopgrid-mcp\n`,
+		`What to run next`, `loopgrid-verify .*-evidence\.zip --expected-key-id KEY_ID_FROM_YOUR_OPERATOR\n`, `go build -o bin/ \./cmd/loopgrid-mcp\n`,
 	} {
 		found := regexp.MustCompile(expected).FindStringIndex(rest)
 		require.NotNil(t, found, "%s is not told, or not in its place", expected)
@@ -59,7 +59,7 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 1)
 	assert.Contains(t, told, "evidence   "+left[0]+"\n")
-	assert.Contains(t, told, "loopgrid-verify "+left[0]+"\n")
+	assert.Contains(t, told, "loopgrid-verify "+left[0]+" --expected-key-id KEY_ID_FROM_YOUR_OPERATOR\n")
 	assertNothingRuns(t, told)
 }
 

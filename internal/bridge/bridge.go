@@ -166,7 +166,7 @@ func (b *Bridge) endCalls(ending context.Context) mcp.Middleware {
 const lastAnswers = stdio.LastWords / 2
 
 // sentBy returns the turn at the ledger of a call that has it and has sent something; nil for any other.
-func (b *Bridge) sentBy(c *call) *loopgrid.Write {
+func (b *Bridge) sentBy(c *call) *loopgrid.Turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.writing[c] || !c.write.Sent() {

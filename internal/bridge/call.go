@@ -24,7 +24,7 @@ type call struct {
 	args     *arguments
 	req      *mcp.CallToolRequest
 	// write is the call's turn at the ledger: a place that is taken on arrival by the tools that write.
-	write     *loopgrid.Write
+	write     *loopgrid.Turn
 	requestID string // sent with every request, and logged
 	steps     steps
 	progress  *progress
@@ -47,7 +47,7 @@ func (b *Bridge) arrive(ctx context.Context, req *mcp.CallToolRequest) (context.
 	if c.tool == nil || !c.tool.writes || b.client == nil {
 		return ctx, func() { c.progress.stop() }
 	}
-	c.write = b.client.NewWrite()
+	c.write = b.client.NewTurn()
 	return ctx, func() {
 		if !c.leftBehind { // else its turn ends with its handler
 			c.write.End()

@@ -120,7 +120,7 @@ func TestAWriteWithoutAnswerAtTheEnd(t *testing.T) {
 
 				turn := make(chan error, 1)
 				go func() {
-					w := x.client.NewWrite()
+					w := x.client.NewTurn()
 					defer w.End()
 					turn <- w.Begin(t.Context())
 				}()

@@ -33,6 +33,10 @@ func getEvidence() *tool {
 			{name: "bundle", kind: "object"},
 			{name: "server_verification", kind: "object"},
 			{name: "lifecycle", kind: "object"},
+			{name: "events", kind: "array"},
+			{name: "events_omitted", kind: "integer"},
+			{name: "policy_result", kind: "string"},
+			{name: "evidence_coverage", kind: "object"},
 			{name: "note", kind: "string"},
 		},
 		annotations: mcp.ToolAnnotations{ReadOnlyHint: false, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no},
@@ -42,6 +46,12 @@ func getEvidence() *tool {
 		run:         func(ctx context.Context, c *call) *mcp.CallToolResult { return c.getEvidence(ctx) },
 	}
 }
+
+// checkOffline tells how a bundle is checked without the service. Its own key id would prove nothing: a sandbox signs as well as LoopGrid.
+const checkOffline = "To check it without the service: loopgrid-verify FILE --expected-key-id KEY_ID_FROM_YOUR_OPERATOR. " +
+	"Get the key id from whoever operates LoopGrid, not from the bundle: without it, anything that anyone signed is VERIFIED."
+
+const reportIsForPeople = " report.html in the ZIP is the same evidence for people to read."
 
 func (c *call) getEvidence(ctx context.Context) *mcp.CallToolResult {
 	id, payloads := c.args.text("decision_id"), c.args.boolean("include_payloads")
@@ -57,25 +67,36 @@ func (c *call) getEvidence(ctx context.Context) *mcp.CallToolResult {
 	}
 	defer body.Close()
 	c.progress.step("downloading the bundle")
-	saved, err := bundle.Save(ctx, c.settings.EvidenceDir.Path, id, payloads, body)
+	saved, err := bundle.Save(ctx, bundle.Options{
+		Dir: c.settings.EvidenceDir.Path, DecisionID: id, Payloads: payloads, MaxBytes: c.settings.MaxEvidenceBytes,
+	}, body)
 	if err != nil {
 		return c.downloadFailed(ctx, err, "Nothing was kept; an older file of the same name is as it was.")
 	}
-	verification, note := saved.Verification, "server_verification is LoopGrid's own check at the time of the export. For a check that does not rely on the service, run loopgrid-verify on the file."
+	verification, note := saved.Verification, "server_verification is LoopGrid's own check at the time of the export. "+checkOffline+reportIsForPeople
 	if verification == nil {
 		verification, note = c.verifyAgain(ctx, id, note)
 	}
-	return c.success(flag("downloaded", true), raw("bundle", evidence.Object(
-		field("decision_id", id), field("path", saved.Path), raw("bytes", jsontext.Value(strconv.FormatInt(saved.Size, 10))),
-		field("sha256", saved.SHA256), flag("include_payloads", payloads))),
-		raw("server_verification", verification), raw("lifecycle", saved.Lifecycle), field("note", note))
+	fields := []evidence.Field{
+		flag("downloaded", true), raw("bundle", evidence.Object(
+			field("decision_id", id), field("path", saved.Path), raw("bytes", jsontext.Value(strconv.FormatInt(saved.Size, 10))),
+			field("sha256", saved.SHA256), flag("include_payloads", payloads))),
+		raw("server_verification", verification), raw("lifecycle", saved.Lifecycle), raw("events", saved.Events),
+	}
+	if saved.EventsOmitted > 0 {
+		fields = append(fields, raw("events_omitted", jsontext.Value(strconv.Itoa(saved.EventsOmitted))))
+	}
+	if saved.PolicyResult != "" {
+		fields = append(fields, field("policy_result", saved.PolicyResult))
+	}
+	return c.success(append(fields, raw("evidence_coverage", saved.Coverage), field("note", note))...)
 }
 
 // verifyAgain asks the service for a verification that the bundle does not hold. The file is good without one.
 func (c *call) verifyAgain(ctx context.Context, id, note string) (jsontext.Value, string) {
 	v, err := c.client.Verify(ctx, id)
 	if err != nil {
-		return nil, "Not checked: the bundle holds no verification, and LoopGrid gave none. " + upper(sentence(err)) + " The file itself is complete: run loopgrid-verify on it."
+		return nil, "Not checked: the bundle holds no verification, and LoopGrid gave none. " + upper(sentence(err)) + " The file itself is complete. " + checkOffline + reportIsForPeople
 	}
 	return v.Raw, note
 }

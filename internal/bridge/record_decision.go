@@ -167,7 +167,7 @@ func (d *decisionCall) compareCreated(ctx context.Context) *mcp.CallToolResult {
 // shows, else the one of LoopGrid 0.8, else the one that /health tells.
 func (d *decisionCall) commitmentOfCreated(ctx context.Context) fidelity {
 	event := &d.created.Event
-	version := loopgrid.Member(event.Payload, "spec_version")
+	version := evidence.GetText(event.Payload, "spec_version")
 	visible := version != ""
 	if !visible {
 		version = loopgrid.DefaultSpecVersion
@@ -330,7 +330,7 @@ func (d *decisionCall) useRecordedPolicy(e *loopgrid.Event, policy string) {
 		d.warn("policy_result_hidden", "The policy's result was recorded before, and the decision's privacy mode does not show it.")
 		return
 	}
-	d.evaluation, d.policyResult = e.Payload, loopgrid.Member(e.Payload, "decision")
+	d.evaluation, d.policyResult = e.Payload, evidence.GetText(e.Payload, "decision")
 }
 
 // finished is the result of a call all of whose steps are in the ledger.

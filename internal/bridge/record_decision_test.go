@@ -21,9 +21,9 @@ func TestRecordDecision(t *testing.T) {
 	sent := s.sentSince(0)
 	require.Len(t, sent, 4)
 	assert.Equal(t, "POST /api/v1/decisions", sent[0].String())
-	assert.Equal(t, `{"decision_type":"customer_refund","service_name":"svc","workspace_id":"default","agent":{"id":"a-1","version":"2"},"authority":{"limit_usd":1500},`+
+	assert.Equal(t, `{"decision_type":"customer_refund","service_name":"svc","agent":{"id":"a-1","version":"2"},"authority":{"limit_usd":1500},`+
 		`"model":{"name":"m"},"context":{"c":1},"input":{"i":2},"proposed_action":{"tool":"stripe.refunds.create","amount":720.0,"currency":"USD"},`+
-		`"metadata":{"source":"loopgrid-mcp","k":1},"privacy_mode":"full","idempotency_key":"k-1"}`, sent[0].body)
+		`"metadata":{"source":"loopgrid-mcp","k":1},"workspace_id":"default","privacy_mode":"full","idempotency_key":"k-1"}`, sent[0].body)
 	assert.Equal(t, "POST /api/v1/decisions/"+id+"/events", sent[1].String())
 	assert.Regexp(t, `^{"event_type":"model_completed","actor_type":"agent","actor_id":"a-1","payload":{"text":"é"},"idempotency_key":"lgm1-model-[0-9a-f]{40}"}$`, sent[1].body)
 	assert.Equal(t, "POST /api/v1/workspaces/default/policies/evaluate", sent[2].String())

@@ -98,7 +98,7 @@ type confirmed struct {
 // record posts a review.
 func (c *call) record(ctx context.Context, id string, r confirmed) *mcp.CallToolResult {
 	what := theReview(id)
-	c.write = c.client.NewWrite()
+	c.write = c.client.NewTurn()
 	defer c.write.End()
 	if err := c.begin(ctx, ""); err != nil {
 		return c.reviewFailed(what, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 	"github.com/loopgridio/loopgrid-mcp/internal/sandbox"
 )
 
@@ -975,7 +975,7 @@ func TestTheOfficialClient(t *testing.T) {
 			}
 			id := func() string {
 				_, text := call("loopgrid.record_decision", map[string]any{"decision_type": "t", "proposed_action": map[string]any{"amount": 720}, "policy_id": "refund-policy"})
-				return loopgrid.Member([]byte(text), "decision_id")
+				return evidence.GetText([]byte(text), "decision_id")
 			}
 			for _, tt := range []struct {
 				answer *mcp.ElicitResult

@@ -68,7 +68,7 @@ func reviewForm(record *loopgrid.DecisionRecord, p proposal, reviewer string) (t
 	}
 	text = "LoopGrid waits for a person to review this decision. Your answer is signed and kept as evidence.\n\n" +
 		"- decision: " + p.decisionID + "\n" +
-		"- type: " + plainly(loopgrid.Member(created.Payload, "decision_type"), maxFormLine) + "\n" +
+		"- type: " + plainly(evidence.GetText(created.Payload, "decision_type"), maxFormLine) + "\n" +
 		"- policy result: " + policyLine(firstOf(record, "policy_evaluated")) + "\n" +
 		"- reviewer of record: " + plainly(reviewer, maxFormLine) + "\n\n" +
 		"Proposed action:\n\n" + strings.Join(lines, "\n") + "\n\n" +
@@ -119,7 +119,7 @@ func policyLine(policy *loopgrid.Event) string {
 	if policy == nil {
 		return "(not shown by LoopGrid)"
 	}
-	result, reason := loopgrid.Member(policy.Payload, "decision"), loopgrid.Member(policy.Payload, "reason")
+	result, reason := evidence.GetText(policy.Payload, "decision"), evidence.GetText(policy.Payload, "reason")
 	switch {
 	case result == "":
 		return "(not shown by LoopGrid)"

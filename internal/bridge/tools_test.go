@@ -249,6 +249,12 @@ func TestGetEvidence(t *testing.T) {
 		assert.Equal(t, payloads, r.member(t, "bundle", "include_payloads"))
 		assert.Equal(t, "true", r.member(t, "server_verification", "valid"))
 		assert.Equal(t, "authorized_awaiting_execution", r.str(t, "lifecycle", "state"))
+		assert.Contains(t, r.member(t, "events"), `"event_type":"policy_evaluated","actor":{"type":"policy","id":"refund-policy"}`)
+		assert.NotContains(t, r.member(t, "events"), "payload")
+		assert.Equal(t, map[string]string{"false": "not disclosed", "true": "auto_allowed"}[payloads], r.str(t, "policy_result"))
+		assert.Contains(t, r.member(t, "evidence_coverage"), `"checks":[`)
+		assert.Contains(t, r.str(t, "note"), "loopgrid-verify FILE --expected-key-id KEY_ID_FROM_YOUR_OPERATOR")
+		assert.Contains(t, r.str(t, "note"), "report.html")
 	}
 }
 

@@ -43,8 +43,7 @@ func verifyEvidence() *tool {
 			verification, omitted := firstFailures(v.Raw)
 			res := c.success(
 				field("decision_id", id), raw("verification", verification), flag("offline_verifier_used", false),
-				field("note", "LoopGrid checked itself. For a check that does not rely on the service, export the evidence with "+
-					c.the("get_evidence")+" and run loopgrid-verify on it."),
+				field("note", "LoopGrid checked itself. Export the evidence with "+c.the("get_evidence")+" to check it yourself. "+checkOffline),
 				raw("failures_omitted", omitted))
 			if !v.Valid {
 				res.Content = append(res.Content, &mcp.TextContent{Text: notValid(verification)})

@@ -22,6 +22,10 @@ func (d *doctor) checkEvidenceDir() {
 	d.info(idDir, fmt.Sprintf("evidence directory: %s (%s)", dir.Path, dir.Why))
 	info, err := os.Stat(dir.Path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && isLink(dir.Path):
+		d.fail(idDirWritable, "evidence directory writable: no, it is a link to something that does not exist",
+			"Make the directory that the link names, or set LOOPGRID_EVIDENCE_DIR to a directory.")
+		return
 	case errors.Is(err, fs.ErrNotExist):
 		d.checkMissingDir(dir.Path)
 		return
@@ -29,7 +33,7 @@ func (d *doctor) checkEvidenceDir() {
 		d.fail(idDirWritable, "evidence directory writable: no, "+reason(err), dirRemedy)
 		return
 	case !info.IsDir():
-		d.fail(idDirWritable, "evidence directory writable: no, it is a file", "Move the file away, or set LOOPGRID_EVIDENCE_DIR to a directory.")
+		d.fail(idDirWritable, "evidence directory writable: no, it is "+kindOf(info.Mode()), "Move it away, or set LOOPGRID_EVIDENCE_DIR to a directory.")
 		return
 	}
 	if err := tryFile(dir.Path); err != nil {
@@ -39,15 +43,38 @@ func (d *doctor) checkEvidenceDir() {
 	}
 	d.checkSpace(dir.Path)
 	mode := info.Mode().Perm()
-	text := fmt.Sprintf("evidence directory mode: %#o", mode)
+	says := fmt.Sprintf("evidence directory mode: %#o", mode)
 	const othersWrite = 0o022
 	switch {
 	case runtime.GOOS == "windows":
-		d.info(idDirMode, "evidence directory mode: without meaning on Windows, where the rights of the folder decide who can read")
+		d.info(idDirMode, "evidence directory mode: not applicable on Windows (folder permissions apply)")
+	case isForeign(info):
+		d.warn(idDirMode, says+", and it belongs to another user, who can read, replace and remove files", "Set LOOPGRID_EVIDENCE_DIR to a directory of this user.")
 	case mode&othersWrite != 0:
-		d.warn(idDirMode, text+", so other users can add and replace files", fmt.Sprintf("chmod 700 %q", dir.Path))
+		d.warn(idDirMode, says+", so other users can add and replace files", fmt.Sprintf("chmod 700 %q", dir.Path))
 	default:
-		d.ok(idDirMode, text+" (files are written with 0600)")
+		d.ok(idDirMode, says+" (files are written with 0600)")
+	}
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+// kindOf says what is at a path instead of a directory.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsRegular():
+		return "a file"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	default:
+		return "no directory"
 	}
 }
 

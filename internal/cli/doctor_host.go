@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/loopgridio/loopgrid-mcp/internal/config"
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
@@ -33,6 +34,9 @@ func (d *doctor) checkHost() {
 // checkLock finds out whether other processes are kept from writing at the same time.
 func (d *doctor) checkLock() {
 	const unlocked = "write lock: other processes of this user are not kept out, "
+	if d.settings.WriteLock == config.WriteLockOff {
+		return // LoopGrid's database decides whether that is right: it was told there
+	}
 	dir, err := d.process.lockDir()
 	if err != nil {
 		d.warn(idWriteLock, unlocked+err.Error(), "On SQLite do not let two hosts write at once.")
@@ -73,7 +77,7 @@ func sameFile(a, b string) bool {
 
 // recognize says what kind of program a file is by what stands in it: it is not run, since it could be anything.
 func recognize(path string) string {
-	f, err := os.Open(path) //nolint:gosec // what a host would start
+	f, err := config.Open(path) // what a host would start
 	if err != nil {
 		return "it cannot be read"
 	}

@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -47,25 +46,6 @@ func recordsNothing(t *testing.T, s *sandbox.Server) {
 	})
 }
 
-// withAudit adds the route that only administrators may read, which the sandbox lacks.
-func withAudit(s http.Handler, admins ...string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "/audit") {
-			s.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		for _, key := range admins {
-			if r.Header.Get("X-LoopGrid-Key") == key {
-				_, _ = io.WriteString(w, `[{"actor":"private@example.com"}]`)
-				return
-			}
-		}
-		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = io.WriteString(w, `{"detail":"Invalid, revoked, or insufficient LoopGrid API key (admin scope required)"}`)
-	})
-}
-
 func TestDoctorTellsKeysApart(t *testing.T) {
 	now := time.Now()
 	var mu sync.Mutex
@@ -75,18 +55,14 @@ func TestDoctorTellsKeysApart(t *testing.T) {
 		return now
 	}})
 	admin := s.CreateKey("default", "admin")
-	url := serve(t, withAudit(s, admin))
-	_, issued := request(t, http.MethodPost, url+"/api/v1/workspaces/default/keys", admin, `{"name":"k"}`)
-	revoked, _ := issued["api_key"].(string)
-	status, _ := request(t, http.MethodDelete, fmt.Sprintf("%s/api/v1/workspaces/default/keys/%s", url, issued["key_id"]), admin, "")
-	require.Equal(t, http.StatusOK, status)
-	_, issued = request(t, http.MethodPost, url+"/api/v1/workspaces/default/keys", admin, `{"name":"k","expires_in_days":1}`)
+	url := serve(t, s)
+	_, issued := request(t, http.MethodPost, url+"/api/v1/workspaces/default/keys", admin, `{"name":"k","expires_in_days":1}`)
 	expired, _ := issued["api_key"].(string)
 	require.NotEmpty(t, expired)
 	mu.Lock()
 	now = now.AddDate(0, 0, 2)
 	mu.Unlock()
-	status, _ = request(t, http.MethodPost, url+"/api/v1/decisions", admin, `{"decision_type":"t","input":{"customer":"private@example.com"}}`)
+	status, _ := request(t, http.MethodPost, url+"/api/v1/decisions", admin, `{"decision_type":"t","input":{"customer":"private@example.com"}}`)
 	require.Equal(t, http.StatusOK, status)
 
 	const (
@@ -94,6 +70,7 @@ func TestDoctorTellsKeysApart(t *testing.T) {
 		refused  = "[FAIL] service key: refused; it is wrong, revoked or expired, or has none of the scopes it needs (LoopGrid does not tell which)\n" +
 			"  → Set LOOPGRID_SERVICE_KEY to a key of workspace default with the scopes ingest and read; LoopGrid's operator can make one.\n" +
 			"[INFO] chain: not checked, reading is refused\n"
+		holds = "[OK] workspace default holds decisions: yes\n"
 		valid = "[OK] chain: valid, 1 events checked in "
 	)
 	for _, tt := range []struct {
@@ -103,9 +80,9 @@ func TestDoctorTellsKeysApart(t *testing.T) {
 		want      []string
 	}{
 		{"good", s.CreateKey("default"), false, 0, []string{accepted +
-			"[OK] scope ingest: yes\n[OK] scope read: yes\n[OK] scope review: no, and not needed\n[OK] scope admin: no\n" + valid}},
+			"[OK] scope ingest: yes\n[OK] scope read: yes\n[OK] scope review: no, and not needed\n[OK] scope admin: no\n" + holds + valid}},
 		{"with review", s.CreateKey("default", "ingest", "read", "review"), true, 0, []string{accepted +
-			"[OK] scope ingest: yes\n[OK] scope read: yes\n[OK] scope review: yes\n[OK] scope admin: no\n" + valid}},
+			"[OK] scope ingest: yes\n[OK] scope read: yes\n[OK] scope review: yes\n[OK] scope admin: no\n" + holds + valid}},
 		{"review not needed", s.CreateKey("default", "ingest", "read", "review"), false, 0, []string{
 			"[WARN] scope review: yes, but the review tool is off: the key may do more than this program needs\n  → Use a key with the scopes ingest and read only.\n" +
 				"[OK] scope admin: no\n",
@@ -126,7 +103,6 @@ func TestDoctorTellsKeysApart(t *testing.T) {
 			"[FAIL] service key: it belongs to another workspace than default\n  → Use a key of this workspace, or set LOOPGRID_WORKSPACE to the workspace of the key.\n",
 		}},
 		{"of another workspace, with fewer scopes", s.CreateKey("elsewhere", "read"), false, 1, []string{"[FAIL] service key: it belongs to another workspace than default\n"}},
-		{"revoked", revoked, false, 1, []string{refused}},
 		{"expired", expired, false, 1, []string{refused}},
 		{"garbage", "no-such-key", false, 1, []string{refused}},
 		{"none", "", false, 1, []string{"[FAIL] service key: none is set, and LoopGrid asks for one\n  → Set LOOPGRID_SERVICE_KEY to a key of workspace default "}},
@@ -179,10 +155,10 @@ func TestDoctorWhereNoKeyIsNeeded(t *testing.T) {
 func TestDoctorAdminThatCannotBeToldApart(t *testing.T) {
 	s := sandbox.New(sandbox.Options{Auth: true})
 	quiet(t)
-	t.Setenv("LOOPGRID_BASE_URL", serve(t, s))
+	t.Setenv("LOOPGRID_BASE_URL", "http://sandbox.example")
 	recordsNothing(t, s)
 	t.Setenv("LOOPGRID_SERVICE_KEY", s.CreateKey("default", "admin"))
-	code, out := examine(t)
+	code, out := examineOver(t, over{s, routes{"/audit": answering(404, `{"detail":"Not Found"}`)}})
 	assert.Equal(t, 0, code)
 	assert.Contains(t, out, "[WARN] scope review: yes, but the review tool is off")
 	assert.Contains(t, out, "[INFO] scope admin: not checked, LoopGrid answered 404 to GET /api/v1/workspaces/{w}/audit\n")

@@ -61,12 +61,16 @@ type Settings struct {
 	ToolNames ToolNames
 	// LogLevel is the least severe level that is logged.
 	LogLevel slog.Level
-	// NoColor says that output for people carries no colours: NO_COLOR is set.
+	// NoColor says that output for people carries no colours: NO_COLOR is set, or
+	// TERM says that the terminal has none.
 	NoColor bool
 
 	// Set names the variables of [Variables] that are set to something, in that
 	// order, whether or not the value can be used.
 	Set []string
+	// Network names the variables that are set and that decide how programs reach
+	// other machines: proxies and certificates, in capitals.
+	Network []string
 	// Unread names the other LOOPGRID_* variables that are set to something, in
 	// alphabetical order. Most belong to the service.
 	Unread []string

@@ -26,9 +26,8 @@ func load(t *testing.T, environ ...string) config.Settings {
 
 	home := t.TempDir()
 
-	return config.LoadFrom(append([]string{
-		"PATH=/usr/bin", "HOME=" + home, "USERPROFILE=" + home, "LOCALAPPDATA=" + home,
-	}, environ...))
+	return config.LoadFrom(append(slices.Clone(environ), // the first of two counts
+		"PATH=/usr/bin", "TERM=xterm", "HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home))
 }
 
 // lines puts everything that an operator would read on lines of its own.
@@ -102,7 +101,12 @@ func TestLoad_ReadsWhatLoadFromReads(t *testing.T) { //nolint:paralleltest // It
 	}
 	require.Len(t, given, len(config.Variables())-1, "every variable is in this test but LOOPGRID_SERVICE_KEY_FILE, which excludes another")
 
-	environ := []string{"LOOPGRID_WORKSPACE=claims", "LOOPGRID_WORKSPACE=the second of two does not count"}
+	t.Setenv("TERM", "xterm")
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
+		t.Setenv(name, "")
+		t.Setenv(strings.ToLower(name), "")
+	}
+	environ := []string{"TERM=xterm", "LOOPGRID_WORKSPACE=claims", "LOOPGRID_WORKSPACE=the second of two does not count"}
 	for name, value := range given {
 		t.Setenv(name, value)
 		environ = append(environ, name+"="+value)
@@ -414,6 +418,14 @@ func TestLoadFrom_Messages(t *testing.T) {
 			"directory with NUL",
 			[]string{"LOOPGRID_EVIDENCE_DIR=a\x00b"},
 			[]string{"problem 3 LOOPGRID_EVIDENCE_DIR: LOOPGRID_EVIDENCE_DIR is not a path.", "  → Set it to a path."},
+		},
+		{
+			"directory whose name is not UTF-8",
+			[]string{"LOOPGRID_EVIDENCE_DIR=/x/\xff"},
+			[]string{
+				"problem 3 LOOPGRID_EVIDENCE_DIR: LOOPGRID_EVIDENCE_DIR leads to a directory whose path is not UTF-8, which no result could tell.",
+				"  → Set it to another directory.",
+			},
 		},
 		{
 			"home of nobody",

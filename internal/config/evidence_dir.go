@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"unicode/utf8"
 )
 
 // evidenceName is the directory for evidence where the operator names none.
@@ -101,15 +102,20 @@ func lookUpUser(name string) (*user.User, error) {
 
 // evidenceDir applies the rules to what the operator gave; "" is nothing.
 func (p place) evidenceDir(given string) (EvidenceDir, *fault) {
-	if given == "" {
-		return p.defaultEvidenceDir()
+	found, wrong := p.defaultEvidenceDir()
+	if given != "" {
+		found = EvidenceDir{Why: "set by " + evidenceDir}
+		found.Path, wrong = p.path(given)
 	}
-	path, wrong := p.path(given)
-	if wrong != nil {
+	switch {
+	case wrong != nil:
 		return EvidenceDir{}, wrong
+	case !utf8.ValidString(found.Path):
+		// A result is JSON: it could not tell where the file is.
+		return EvidenceDir{}, &fault{"leads to a directory whose path is not UTF-8, which no result could tell", "Set it to another directory."}
 	}
 
-	return EvidenceDir{Path: path, Why: "set by " + evidenceDir}, nil
+	return found, nil
 }
 
 // file applies the rules to the path of a file; "" is none.

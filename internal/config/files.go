@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"syscall"
 )
 
 // The largest files that settings name.
@@ -27,29 +26,19 @@ type file struct {
 // read reads the file. Whatever is at the path, it neither waits nor reads more
 // than the limit.
 func (f file) read(limit int64) ([]byte, fs.FileMode, *fault) {
-	info, err := os.Stat(f.path)
+	opened, err := Open(f.path)
 	if err != nil {
-		return nil, 0, fileFault(f.shown, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, noFile(f.shown, info.Mode())
-	}
-	// A path can be exchanged for a FIFO after the look at it.
-	opened, err := os.OpenFile(f.path, os.O_RDONLY|openWithoutWaiting, 0)
-	if err != nil {
-		return nil, 0, fileFault(f.shown, err)
+		return nil, 0, f.fault(err)
 	}
 	defer func() { _ = opened.Close() }() // It was read only.
-	if info, err = opened.Stat(); err != nil {
-		return nil, 0, fileFault(f.shown, err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, noFile(f.shown, info.Mode())
+	info, err := opened.Stat()
+	if err != nil {
+		return nil, 0, f.fault(err)
 	}
 	content, err := io.ReadAll(io.LimitReader(opened, limit+1))
 	switch {
 	case err != nil:
-		return nil, 0, fileFault(f.shown, err)
+		return nil, 0, f.fault(err)
 	case int64(len(content)) > limit:
 		return nil, 0, &fault{
 			fmt.Sprintf("names %s, which is larger than %d KiB", f.shown, limit>>10),
@@ -60,38 +49,86 @@ func (f file) read(limit int64) ([]byte, fs.FileMode, *fault) {
 	return content, info.Mode(), nil
 }
 
-func noFile(shown string, mode fs.FileMode) *fault {
-	kind := "not a regular file"
-	switch {
-	case mode.IsDir():
-		kind = "a directory"
-	case mode&fs.ModeNamedPipe != 0:
-		kind = "a named pipe"
-	case mode&fs.ModeSocket != 0:
-		kind = "a socket"
-	case mode&fs.ModeDevice != 0:
-		kind = "a device"
+// Open opens a regular file for reading. Whatever is at the path, it never waits:
+// opening a FIFO would, until somebody writes. Its error is an [*fs.PathError].
+func Open(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := regular(path, info.Mode()); err != nil {
+		return nil, err
+	}
+	// The path may name something else by now, so the open file decides.
+	opened, err := os.OpenFile(path, os.O_RDONLY|openWithoutWaiting, 0) //nolint:gosec // The operator names it.
+	if err != nil {
+		return nil, err
+	}
+	info, err = opened.Stat()
+	if err == nil {
+		err = regular(path, info.Mode())
+	}
+	if err != nil {
+		_ = opened.Close() // It was read only.
+
+		return nil, err
 	}
 
-	return &fault{"names " + shown + ", which is " + kind, "Set it to the path of a regular file."}
+	return opened, nil
 }
 
-func fileFault(shown string, err error) *fault {
+// regular returns an error that says what a file is instead of a regular one.
+func regular(path string, mode fs.FileMode) error {
+	kind := errIrregular
 	switch {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		kind = errDirectory
+	case mode&fs.ModeNamedPipe != 0:
+		kind = errPipe
+	case mode&fs.ModeSocket != 0:
+		kind = errSocket
+	case mode&fs.ModeDevice != 0:
+		kind = errDevice
+	}
+
+	return &fs.PathError{Op: "open", Path: path, Err: kind}
+}
+
+// irregular says what a file is instead of a regular one.
+type irregular string
+
+func (i irregular) Error() string { return "it is " + string(i) }
+
+const (
+	errIrregular irregular = "not a regular file"
+	errDirectory irregular = "a directory"
+	errPipe      irregular = "a named pipe"
+	errSocket    irregular = "a socket"
+	errDevice    irregular = "a device"
+)
+
+// fault says why the file cannot be read.
+func (f file) fault(err error) *fault {
+	kind, isIrregular := errors.AsType[irregular](err)
+	switch {
+	case isIrregular:
+		return &fault{"names " + f.shown + ", which is " + string(kind), "Set it to the path of a regular file."}
 	case errors.Is(err, fs.ErrNotExist):
 		return &fault{
-			"names " + shown + ", which does not exist",
+			"names " + f.shown + ", which does not exist",
 			"Check the path; in a container, check that the file is mounted there.",
 		}
 	case errors.Is(err, fs.ErrPermission):
-		return &fault{"names " + shown + ", which this user may not read", "Give this user the right to read it."}
+		return &fault{"names " + f.shown + ", which this user may not read", "Give this user the right to read it."}
 	}
-	cause := err.Error()
-	if number, ok := errors.AsType[syscall.Errno](err); ok {
-		cause = number.Error()
+	cause := err
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		cause = path.Err // The path is named already.
 	}
 
-	return &fault{"names " + shown + ", which cannot be read: " + cause, "Check the path and the file."}
+	return &fault{"names " + f.shown + ", which cannot be read: " + cause.Error(), "Check the path and the file."}
 }
 
 // readKey reads a service key from its file, by the rules for a key in a variable.

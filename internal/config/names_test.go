@@ -15,6 +15,11 @@ func TestLoadFrom_NamesWhatIsSet(t *testing.T) {
 	assert.Empty(t, s.Set)
 	assert.Empty(t, s.Unread)
 	assert.False(t, s.NoColor)
+	assert.Empty(t, s.Network)
+
+	assert.Equal(t, []string{"HTTP_PROXY", "HTTPS_PROXY", "SSL_CERT_DIR"}, load(t, "https_proxy=x", "HTTP_PROXY=x", "SSL_CERT_DIR=x", "NO_PROXY=").Network)
+	assert.True(t, load(t, "TERM=dumb").NoColor)
+	assert.Equal(t, runtime.GOOS != "windows", load(t, "TERM=").NoColor)
 
 	s = load(t, "LOOPGRID_SERVICE_KEY=k", "LOOPGRID_BASE_URL=nonsense", "LOOPGRID_WORKSPACE= ", "LOOPGRID_EVIDENCE_DIR=",
 		"LOOPGRID_SIGNING_\x1b[31KEY=x", "LOOPGRID_DATABASE_URL=postgresql://user:pw@host/db", "LOOPGRID_EMPTY=", "OTHER=1", "NO_COLOR=0")
@@ -22,7 +27,7 @@ func TestLoadFrom_NamesWhatIsSet(t *testing.T) {
 	assert.Equal(t, []string{"LOOPGRID_DATABASE_URL", "LOOPGRID_SIGNING_ [31KEY"}, s.Unread, "nothing in a name can reach a terminal")
 	assert.True(t, s.NoColor, "any text counts")
 
-	assert.False(t, load(t, "NO_COLOR=").NoColor)
+	assert.False(t, load(t, "NO_COLOR=", "TERM=xterm").NoColor)
 }
 
 func TestLoadFrom_NamesThatAreMeantForOurs(t *testing.T) {

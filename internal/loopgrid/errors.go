@@ -13,8 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -87,7 +85,7 @@ func (e *TransportError) Error() string {
 func (e *TransportError) Unwrap() error { return e.Err }
 
 // Sent says whether the request, or a part of it, may have reached the service.
-func (e *TransportError) Sent() bool { return e.failure.mayHaveLanded() }
+func (e *TransportError) Sent() bool { return e.failure.mayHaveLanded }
 
 // TimedOut says whether the service did not answer in time.
 func (e *TransportError) TimedOut() bool { return e.failure == failTimedOut }
@@ -139,7 +137,7 @@ func (o Outcome) String() string {
 	return "not recorded"
 }
 
-// WriteError is the error of every method of [Write].
+// WriteError is the error of every method of [Turn].
 type WriteError struct {
 	Outcome Outcome
 	Err     error // an *APIError, *AnswerError or *TransportError, or why nothing was sent
@@ -151,7 +149,7 @@ func (e *WriteError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// OutcomeOf returns what an error of a [Write] means. Any other error counts as not recorded: nothing was sent.
+// OutcomeOf returns what an error of a [Turn] means. Any other error counts as not recorded: nothing was sent.
 func OutcomeOf(err error) Outcome {
 	if w, ok := errors.AsType[*WriteError](err); ok {
 		return w.Outcome
@@ -159,35 +157,31 @@ func OutcomeOf(err error) Outcome {
 	return NotRecorded
 }
 
-// failure sorts what can go wrong with a request by what it means for a write and for a repeat.
-type failure int
-
-const (
-	failNone      failure = iota
-	failRejected          // a 4xx, or a redirect: the service did nothing
-	failUnreached         // never left: no name, no route, no TLS
-	failRefused           // never left: nothing listens there, perhaps only for a moment
-	failLimited           // 429: the service did nothing
-	failCancelled         // cancelled before anything was sent
-	failAnswer            // a 2xx that is not what the route answers
-	failServer            // 500 or another 5xx: the service has ended its work and does not say how
-	failGateway           // 502, 503, 504, 520 and above: something in between gave up, the service may still be at work
-	failLost              // the connection ended
-	failAborted           // cancelled after it had been sent
-	failTimedOut          // no answer in time
-)
-
-// String names the failure for the log.
-func (f failure) String() string {
-	names := [...]string{"ok", "rejected", "unreached", "refused", "limited", "cancelled", "unusable", "server_error", "gateway_error", "lost", "aborted", "timed_out"}
-	return names[f]
+// failure is one way for a try to end: its name in the log, and what it means for a write.
+type failure struct {
+	name          string
+	mayHaveLanded bool // the service may have recorded the request nevertheless
+	unsettles     bool // the service may still be at work on it
 }
 
-// mayHaveLanded says whether the service may have recorded the request nevertheless.
-func (f failure) mayHaveLanded() bool { return f >= failAnswer }
-
-// unsettles says whether the service may still be at work on the request.
-func (f failure) unsettles() bool { return f >= failGateway }
+//nolint:gochecknoglobals // Constants, which Go has not for structs.
+var (
+	failNone      = failure{name: "ok"}
+	failRejected  = failure{name: "rejected"}  // a 4xx, or a redirect: the service did nothing
+	failUnreached = failure{name: "unreached"} // never left: no name, no route, no TLS
+	failRefused   = failure{name: "refused"}   // never left: nothing listens there, perhaps only for a moment
+	failLimited   = failure{name: "limited"}   // 429: the service did nothing
+	failCancelled = failure{name: "cancelled"} // cancelled before anything was sent
+	// A 2xx that is not what the route answers.
+	failAnswer = failure{name: "unusable", mayHaveLanded: true}
+	// 500 or another 5xx: the service has ended its work and does not say how.
+	failServer = failure{name: "server_error", mayHaveLanded: true}
+	// 502, 503, 504, 520 and above: something in between gave up, the service may still be at work.
+	failGateway  = failure{name: "gateway_error", mayHaveLanded: true, unsettles: true}
+	failLost     = failure{name: "lost", mayHaveLanded: true, unsettles: true}      // the connection ended
+	failAborted  = failure{name: "aborted", mayHaveLanded: true, unsettles: true}   // cancelled after it had been sent
+	failTimedOut = failure{name: "timed_out", mayHaveLanded: true, unsettles: true} // no answer in time
+)
 
 // leastGatewayStatus is where the statuses begin that no standard knows and content delivery networks answer for a service that they
 // cannot reach or that takes too long (Cloudflare's 520 to 530, 598 and 599 of others).
@@ -231,7 +225,7 @@ func Cause(err error) string {
 	case errors.As(err, &api):
 		return "status " + strconv.Itoa(api.Status)
 	case errors.As(err, &transport), errors.As(err, &unusable):
-		return failureOf(err).String()
+		return failureOf(err).name
 	default:
 		return ""
 	}
@@ -243,7 +237,7 @@ const (
 	wsaConnectionRefused = syscall.Errno(10061)
 )
 
-func (c *Client) transportError(ctx context.Context, r *request, err error, connected bool) error {
+func transportError(ctx context.Context, r *request, err error, connected bool) error {
 	e := &TransportError{Method: r.method, Route: r.route, Err: err}
 	cause := ctx.Err()
 	switch {
@@ -292,28 +286,16 @@ func (c *Client) errorDetail(body []byte) (code, detail string) {
 	if !jsontext.Value(body).IsValid() {
 		return "", ""
 	}
-	for name, value := range evidence.Members(body) {
-		if name != "detail" {
-			continue
-		}
-		switch value.Kind() {
-		case '"':
-			detail, _ = evidence.Unquote(value)
-		case '{':
-			for name, value := range evidence.Members(value) {
-				switch name {
-				case "code":
-					code, _ = evidence.Unquote(value)
-				case "message":
-					detail, _ = evidence.Unquote(value)
-				}
-			}
-		case '[':
-			detail = c.validationDetail(value)
-		default:
-		}
+	switch value := evidence.Get(body, "detail"); value.Kind() {
+	case '"':
+		detail, _ = evidence.Unquote(value)
+	case '{':
+		return evidence.GetText(value, "code"), evidence.GetText(value, "message")
+	case '[':
+		detail = c.validationDetail(value)
+	default:
 	}
-	return code, detail
+	return "", detail
 }
 
 // validationDetail renders the list of a 422 as "field: message; field: message".
@@ -325,53 +307,19 @@ func (c *Client) validationDetail(list jsontext.Value) string {
 			break
 		}
 		var where []string
-		var msg string
-		for name, value := range evidence.Members(problem) {
-			switch name {
-			case "loc":
-				for step := range evidence.Elements(value) {
-					text, ok := evidence.Unquote(step)
-					if !ok {
-						text = string(step)
-					}
-					where = append(where, c.clean(text, 40))
-				}
-			case "msg":
-				msg, _ = evidence.Unquote(value)
+		for step := range evidence.Elements(evidence.Get(problem, "loc")) {
+			name, ok := evidence.Unquote(step)
+			if !ok {
+				name = string(step)
 			}
+			where = append(where, c.clean(name, 40))
 		}
 		if len(where) > 1 {
 			where = where[1:] // "body" or "query"
 		}
-		all = append(all, strings.Join(where, ".")+": "+c.clean(msg, 120))
+		all = append(all, strings.Join(where, ".")+": "+c.clean(evidence.GetText(problem, "msg"), 120))
 	}
 	return strings.Join(all, "; ")
-}
-
-// clean makes a text of the service fit for one line of a message, without the service key: it goes before the text is cut, or a part of
-// it would stay.
-func (c *Client) clean(text string, limit int) string {
-	if c.o.ServiceKey != "" {
-		text = strings.ReplaceAll(text, c.o.ServiceKey, "[service key]")
-	}
-	return clean(text, limit)
-}
-
-// clean makes a text of the service fit for one line of a message: no control, no bidirectional character, at most limit runes.
-func clean(text string, limit int) string {
-	var out strings.Builder
-	n := 0
-	for _, r := range text {
-		if r == utf8.RuneError || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp) {
-			r = ' '
-		}
-		if n++; n > limit {
-			out.WriteRune('…')
-			break
-		}
-		out.WriteRune(r)
-	}
-	return strings.Join(strings.Fields(out.String()), " ")
 }
 
 // longestRetryAfter is the longest wait that a Retry-After header is believed to mean.

@@ -98,32 +98,32 @@ func (b *bubble) now() time.Duration { return time.Since(b.began) }
 type kindOfRequest struct {
 	name    string
 	appends bool
-	send    func(ctx context.Context, w *loopgrid.Write) error
+	send    func(ctx context.Context, w *loopgrid.Turn) error
 }
 
 func read() kindOfRequest {
-	return kindOfRequest{"read", false, func(ctx context.Context, w *loopgrid.Write) error {
+	return kindOfRequest{"read", false, func(ctx context.Context, w *loopgrid.Turn) error {
 		_, err := w.GetDecision(ctx, decisionID)
 		return err
 	}}
 }
 
 func evaluate() kindOfRequest {
-	return kindOfRequest{"evaluate", false, func(ctx context.Context, w *loopgrid.Write) error {
+	return kindOfRequest{"evaluate", false, func(ctx context.Context, w *loopgrid.Turn) error {
 		_, err := w.EvaluatePolicy(ctx, "p", nil, nil, nil)
 		return err
 	}}
 }
 
 func keyed() kindOfRequest {
-	return kindOfRequest{"keyed", true, func(ctx context.Context, w *loopgrid.Write) error {
+	return kindOfRequest{"keyed", true, func(ctx context.Context, w *loopgrid.Turn) error {
 		_, _, err := w.AppendEvent(ctx, decisionID, &loopgrid.NewEvent{EventType: "t", IdempotencyKey: "k"})
 		return err
 	}}
 }
 
 func once() kindOfRequest {
-	return kindOfRequest{"once", true, func(ctx context.Context, w *loopgrid.Write) error {
+	return kindOfRequest{"once", true, func(ctx context.Context, w *loopgrid.Turn) error {
 		_, err := w.Review(ctx, decisionID, &loopgrid.Review{Action: "approve"})
 		return err
 	}}
@@ -134,7 +134,7 @@ func kinds() []kindOfRequest { return []kindOfRequest{read(), evaluate(), keyed(
 // send runs a write call of this one request.
 func (b *bubble) send(t *testing.T, k kindOfRequest) error {
 	t.Helper()
-	return writing(t.Context(), b.Client, func(w *loopgrid.Write) error { return k.send(t.Context(), w) })
+	return writing(t.Context(), b.Client, func(w *loopgrid.Turn) error { return k.send(t.Context(), w) })
 }
 
 func html(status int) faultproxy.Fault {
@@ -294,7 +294,7 @@ func TestUnreachedIsNotTriedAgain(t *testing.T) {
 				tries := 0
 				o := options(t, "http://service.example")
 				o.Transport = transport(func(*http.Request) (*http.Response, error) { tries++; return nil, cause })
-				err := writing(t.Context(), loopgrid.New(o), func(w *loopgrid.Write) error { return kind.send(t.Context(), w) })
+				err := writing(t.Context(), loopgrid.New(o), func(w *loopgrid.Turn) error { return kind.send(t.Context(), w) })
 				require.ErrorIs(t, err, cause)
 				requireOutcome(t, kind, loopgrid.NotRecorded, err)
 				assert.Equal(t, 1, tries)
@@ -406,7 +406,7 @@ func TestRepeatsAreEqual(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBubble(t, budget, again(3, faultproxy.Fault{Reply: faultproxy.Dropped})...)
 		ctx := loopgrid.WithRequestID(t.Context(), "lgm_7")
-		require.NoError(t, writing(ctx, b.Client, func(w *loopgrid.Write) error { return keyed().send(ctx, w) }))
+		require.NoError(t, writing(ctx, b.Client, func(w *loopgrid.Turn) error { return keyed().send(ctx, w) }))
 		require.Len(t, b.tries, 4)
 		for _, try := range b.tries {
 			assert.Equal(t, b.tries[0].header, try.header)

@@ -18,10 +18,9 @@ func (s *Server) logEvent(d *decision, e *event, now time.Time) {
 	if e.workspaceID != defaultWorkspace {
 		line += "  in " + visible(e.workspaceID)
 	}
-	story := d.story()
-	if result := story.policyResult(); result != nil {
-		line += "  policy: " + visible(resultName(result))
-		if reason, ok := story.content(e).get("reason").(string); ok && e.kind == policyEvaluated {
+	if result, _ := story(d.events).policyResult(); result != "" {
+		line += "  policy: " + visible(result)
+		if reason := getText(e.shown(), "reason"); reason != "" && e.kind == policyEvaluated {
 			line += " (" + visible(reason) + ")"
 		}
 	}

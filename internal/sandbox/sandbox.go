@@ -26,6 +26,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
 // Version is what the sandbox answers as its version and exports as software_version.
@@ -204,16 +206,14 @@ func (s *Server) Events(workspace string) []Event {
 	defer s.mu.Unlock()
 	var events []Event
 	for _, e := range s.ledger(workspace) {
-		event := Event{
+		key, _ := evidence.Unquote(e.idempotencyKey)
+		events = append(events, Event{
 			Seq: int64(e.seq), EventID: e.id, DecisionID: e.decisionID, WorkspaceID: e.workspaceID, EventType: e.kind,
 			OccurredAt: e.occurredAt, ActorType: e.actorType, ActorID: e.actorID, PrivacyMode: e.privacyMode,
 			PayloadCommitment: e.commitment, ContentHash: e.contentHash, PreviousChainHash: e.previousHash, ChainHash: e.chainHash,
 			Signature: e.signature, Key: e.keyID, Payload: slices.Clone(e.shown()), SignedPayload: slices.Clone(e.payload),
-		}
-		if e.idempotencyKey != nil {
-			event.IdempotencyKey = *e.idempotencyKey
-		}
-		events = append(events, event)
+			IdempotencyKey: key,
+		})
 	}
 	return events
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
 // maxNesting is how deep a message may nest outside the arguments of a tools/call: go-sdk refuses
@@ -29,7 +31,7 @@ type envelope struct {
 	name                                  string // the method as it is meant
 
 	// arguments is where params.arguments of a tools/call stands in the line.
-	arguments textSpan
+	arguments evidence.Span
 	// start of params in the line.
 	paramsAt int
 	// twice names an envelope member that stands more than once.
@@ -46,38 +48,38 @@ type lineFault struct {
 func cutEnvelope(line []byte) envelope {
 	e := envelope{line: line}
 	idsDiffer := false
-	scanObject(line, func(name []byte, value textSpan) {
+	for name, value := range evidence.Scan(line) {
 		var at *[]byte
 		switch string(name) {
 		case "jsonrpc":
 			at = &e.version
 		case "id":
 			at = &e.id
-			idsDiffer = idsDiffer || e.id != nil && !bytes.Equal(e.id, value.of(line))
+			idsDiffer = idsDiffer || e.id != nil && !bytes.Equal(e.id, value.Of(line))
 		case "method":
 			at = &e.method
 		case "params":
 			at = &e.params
-			e.paramsAt = value.start
+			e.paramsAt = value.Start
 		case "result":
 			at = &e.outcome
 		case "error":
 			at = &e.failure
 		default:
-			return
+			continue
 		}
 		if *at != nil {
 			e.twice = string(name)
 		}
-		*at = value.of(line)
-	})
+		*at = value.Of(line)
+	}
 	if idsDiffer {
 		e.id = nil // no answer can be under the right one
 	}
 	e.name = stringOf(e.method)
 	if e.name == methodCallTool && len(e.params) > 0 {
-		if arguments := memberOf(e.params, "arguments"); arguments.end > 0 {
-			e.arguments = arguments.shifted(e.paramsAt)
+		if arguments := evidence.Find(e.params, "arguments"); arguments.End > 0 {
+			e.arguments = arguments.Shift(e.paramsAt)
 		}
 	}
 	return e
@@ -128,7 +130,7 @@ func (e *envelope) checkParams() string {
 	case e.params[0] != '{':
 		return "they must be an object"
 	case e.name == methodCallTool:
-		if name := memberOf(e.params, "name").of(e.params); len(name) > 0 && name[0] != '"' {
+		if name := evidence.Find(e.params, "name").Of(e.params); len(name) > 0 && name[0] != '"' {
 			return `"name" must be a string`
 		}
 	}
@@ -143,12 +145,12 @@ func (e *envelope) isResponse() bool {
 // checkJSON checks that the line is one JSON value, and strict outside the arguments of a call.
 func (e *envelope) checkJSON() *lineFault {
 	brackets := bytes.Count(e.line, []byte("{")) + bytes.Count(e.line, []byte("["))
-	deep := brackets > maxNesting && nestingOf(e.line) > maxNesting
+	deep := brackets > maxNesting && evidence.NestsDeeper(e.line, maxNesting)
 	if !deep && jsontext.Value(e.line).IsValid() {
 		return nil
 	}
 	rest := e.withoutArguments()
-	if deep && nestingOf(rest) > maxNesting {
+	if deep && evidence.NestsDeeper(rest, maxNesting) {
 		return &lineFault{jsonrpc.CodeInvalidRequest, fmt.Sprintf("invalid request: it nests deeper than %d levels", maxNesting)}
 	}
 	syntax := e.line

@@ -21,17 +21,17 @@ import (
 // token's own JSON text, because go-sdk would make a float64 of a number. It returns that text as well.
 func (e *envelope) callParams() (params []byte, progressToken string) {
 	arguments, token := replacement{new: []byte("null")}, replacement{}
-	if e.arguments.end > 0 {
-		arguments.at = e.arguments.shifted(-e.paramsAt)
+	if e.arguments.End > 0 {
+		arguments.at = e.arguments.Shift(-e.paramsAt)
 	}
-	if meta := memberOf(e.params, "_meta"); meta.end > 0 {
-		if at := memberOf(meta.of(e.params), "progressToken"); isID(at.of(meta.of(e.params))) {
-			token.at = at.shifted(meta.start)
-			progressToken = string(token.at.of(e.params))
+	if meta := evidence.Find(e.params, "_meta"); meta.End > 0 {
+		if at := evidence.Find(meta.Of(e.params), "progressToken"); isID(at.Of(meta.Of(e.params))) {
+			token.at = at.Shift(meta.Start)
+			progressToken = string(token.at.Of(e.params))
 			token.new = evidence.Text(progressToken)
 		}
 	}
-	if token.at.start < arguments.at.start {
+	if token.at.Start < arguments.at.Start {
 		return splice(e.params, token, arguments), progressToken
 	}
 	return splice(e.params, arguments, token), progressToken
@@ -67,15 +67,15 @@ func wireError(method string, err error) *jsonrpc.Error {
 // respelled undoes what callParams and requestKey did for go-sdk: the JSON string at the path in object
 // is replaced by the JSON text that it holds.
 func respelled(object []byte, path ...string) []byte {
-	at := textSpan{start: 0, end: len(object)}
+	at := evidence.Span{End: len(object)}
 	for _, name := range path {
-		inner := memberOf(at.of(object), name)
-		if inner.end == 0 {
+		inner := evidence.Find(at.Of(object), name)
+		if inner.End == 0 {
 			return object
 		}
-		at = inner.shifted(at.start)
+		at = inner.Shift(at.Start)
 	}
-	if spelling := stringOf(at.of(object)); isID([]byte(spelling)) {
+	if spelling := stringOf(at.Of(object)); isID([]byte(spelling)) {
 		return splice(object, replacement{at, []byte(spelling)})
 	}
 	return object
@@ -118,9 +118,9 @@ func (t *Transport) keepContent(key string, result *mcp.CallToolResult) *mcp.Cal
 	return &rest
 }
 
-// replacement replaces a part of a text. An edit of the zero textSpan changes nothing.
+// replacement replaces a part of a text. An edit of the zero evidence.Span changes nothing.
 type replacement struct {
-	at  textSpan
+	at  evidence.Span
 	new []byte
 }
 
@@ -129,11 +129,11 @@ func splice(text []byte, edits ...replacement) []byte {
 	var out []byte
 	done := 0
 	for _, e := range edits {
-		if e.at.end == 0 {
+		if e.at.End == 0 {
 			continue
 		}
-		out = append(append(out, text[done:e.at.start]...), e.new...)
-		done = e.at.end
+		out = append(append(out, text[done:e.at.Start]...), e.new...)
+		done = e.at.End
 	}
 	if done == 0 {
 		return text
@@ -164,20 +164,6 @@ func requestKey(id []byte) string {
 
 // stringOf is the string that a JSON string means, or "" for anything else.
 func stringOf(raw []byte) string {
-	if len(raw) < 2 || raw[0] != '"' {
-		return ""
-	}
-	return string(unquoteJSON(raw))
-}
-
-// unquoteJSON is what a JSON string means; of a broken one, what stands between its quotes.
-func unquoteJSON(raw []byte) []byte {
-	inner := raw[1 : len(raw)-1]
-	if bytes.IndexByte(inner, '\\') < 0 {
-		return inner
-	}
-	if meant, err := jsontext.AppendUnquote(nil, raw); err == nil {
-		return meant
-	}
-	return inner
+	s, _ := evidence.Unquote(raw)
+	return s
 }

@@ -150,7 +150,7 @@ func (t *Transport) accept(line []byte) jsonrpc.Message {
 		t.log.Warn("dropped a notification", "reason", fault.reason) // notifications are never answered
 		return nil
 	case fault != nil:
-		if memberOf(e.params, "inputResponses").end > 0 { // a person's answer, which no tool gets to see
+		if evidence.Find(e.params, "inputResponses").End > 0 { // a person's answer, which no tool gets to see
 			fault.reason += "; nothing was recorded"
 		}
 		t.refuse(&e, fault)
@@ -178,7 +178,7 @@ func (t *Transport) accept(line []byte) jsonrpc.Message {
 	if e.name == methodCallTool {
 		begun := make(chan struct{})
 		t.gate = begun
-		t.unstarted.Store(&unstartedCall{key: key, id: string(e.id), arguments: e.arguments.of(line), begun: begun})
+		t.unstarted.Store(&unstartedCall{key: key, id: string(e.id), arguments: e.arguments.Of(line), begun: begun})
 	}
 	return request
 }
@@ -187,7 +187,7 @@ func (t *Transport) acceptNotification(e *envelope) jsonrpc.Message {
 	switch e.name {
 	case methodCancelled:
 		// An id that is not in flight may be that of a call that comes later; initialize cannot be cancelled.
-		id := memberOf(e.params, "requestId").of(e.params)
+		id := evidence.Find(e.params, "requestId").Of(e.params)
 		if !isID(id) || !t.calls.mute(requestKey(id)) {
 			return nil
 		}
@@ -244,7 +244,7 @@ func (t *Transport) Write(_ context.Context, message jsonrpc.Message) error {
 	case *jsonrpc.Request:
 		switch message.Method {
 		case methodProgress:
-			if t.calls.silenced(stringOf(memberOf(message.Params, "progressToken").of(message.Params))) {
+			if t.calls.silenced(stringOf(evidence.Find(message.Params, "progressToken").Of(message.Params))) {
 				return nil
 			}
 			message.Params = respelled(message.Params, "progressToken")
@@ -279,7 +279,7 @@ func (t *Transport) writeResponse(response *jsonrpc.Response) {
 			result = respelled(result, "_meta", mcp.MetaKeySubscriptionID)
 		}
 		if call.content != nil {
-			result = splice(result, replacement{memberOf(result, "content"), call.content})
+			result = splice(result, replacement{evidence.Find(result, "content"), call.content})
 		}
 		t.out.add([]byte(`{"jsonrpc":"2.0","id":`), call.id, []byte(`,"result":`), result, []byte(`}`))
 	}

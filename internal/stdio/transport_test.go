@@ -214,13 +214,13 @@ func TestArgumentsReachTheToolAsTheyWereSpelled(t *testing.T) {
 	require.Equal(t, wireText("1", "absent"), h.ask(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}`))
 	require.Equal(t, wireText("1", "{}"), h.ask(`{"id":1,"params":{ "arguments" : {} , "name":"ec\u0068o" },"method":"tools\/call","jsonrpc":"2.0"}`))
 	// What go-sdk and most decoders cannot take still is the tool's to refuse.
-	require.Equal(t, wireText("1", "9 bytes, 1 levels"), h.ask(wireCall("1", "size", "{\"a\":\"\xff\"}")))
+	require.Equal(t, wireText("1", "9 bytes"), h.ask(wireCall("1", "size", "{\"a\":\"\xff\"}")))
 	for _, levels := range []int{999, 1001, 20000} {
 		deep := strings.Repeat(`{"a":`, levels) + `"}"` + strings.Repeat("}", levels)
-		require.Equal(t, wireText("1", fmt.Sprintf("%d bytes, %d levels", len(deep), levels)), h.ask(wireCall("1", "size", deep)))
+		require.Equal(t, wireText("1", fmt.Sprintf("%d bytes", len(deep))), h.ask(wireCall("1", "size", deep)))
 	}
 	large := `{"a":"` + strings.Repeat("x", 2<<20) + `"}`
-	require.Equal(t, wireText("1", fmt.Sprintf("%d bytes, 1 levels", len(large))), h.ask(wireCall("1", "size", large)))
+	require.Equal(t, wireText("1", fmt.Sprintf("%d bytes", len(large))), h.ask(wireCall("1", "size", large)))
 	require.NoError(t, h.end())
 }
 
@@ -335,7 +335,7 @@ func TestLongLinesAreAnsweredInFlatMemory(t *testing.T) { //nolint:paralleltest 
 	// A line of exactly the limit is a message.
 	call := wireCall("8", "size", `{"a":"%"}`)
 	filler := strings.Repeat("x", maxLine-len(call)+1)
-	require.Equal(t, wireText("8", strconv.Itoa(len(filler)+8)+" bytes, 1 levels"), h.ask(strings.Replace(call, "%", filler, 1)))
+	require.Equal(t, wireText("8", strconv.Itoa(len(filler)+8)+" bytes"), h.ask(strings.Replace(call, "%", filler, 1)))
 	require.Equal(t, tooLong("8"), h.ask(strings.Replace(call, "%", filler+"x", 1)))
 	h.expect(wirePing, wirePong)
 	require.NoError(t, h.end())

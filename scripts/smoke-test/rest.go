@@ -72,7 +72,7 @@ func (r *rest) decide(ctx context.Context, args jsontext.Value) ([]evidence.Fiel
 	policy := evidence.GetText(args, "policy_id")
 	var evaluation loopgrid.Evaluation
 	var created loopgrid.Created
-	err := r.write(ctx, func(w *loopgrid.Write) (err error) {
+	err := r.write(ctx, func(w *loopgrid.Turn) (err error) {
 		if policy != "" {
 			if evaluation, err = w.EvaluatePolicy(ctx, policy, d.ProposedAction, d.Authority, d.Context); err != nil {
 				return err
@@ -141,7 +141,7 @@ func (r *rest) review(ctx context.Context, id string, args jsontext.Value) ([]ev
 	}
 	review := &loopgrid.Review{Action: evidence.GetText(args, "action"), Reviewer: agent, Reason: evidence.GetText(args, "reason")}
 	var reviewed loopgrid.Reviewed
-	err := r.write(ctx, func(w *loopgrid.Write) (err error) {
+	err := r.write(ctx, func(w *loopgrid.Turn) (err error) {
 		reviewed, err = w.Review(ctx, id, review)
 		return err
 	})
@@ -172,15 +172,15 @@ func (r *rest) export(ctx context.Context, id string) ([]evidence.Field, error) 
 	verified, err := r.client.Verify(ctx, id)
 	sum := sha256.Sum256(bundle)
 	return []evidence.Field{
-		truth("downloaded", true), {Name: "lifecycle", Value: record.Lifecycle}, {Name: "server_verification", Value: verified.Raw},
+		truth("downloaded", true), {Name: "lifecycle", Value: evidence.Object(text("state", record.State))}, {Name: "server_verification", Value: verified.Raw},
 		{Name: "bundle", Value: evidence.Object(text("path", path), text("sha256", hex.EncodeToString(sum[:])),
 			evidence.Field{Name: "bytes", Value: jsontext.Value(strconv.Itoa(len(bundle)))})},
 	}, err
 }
 
 // write calls do in its turn among the writers of this machine: two writes at once can break LoopGrid's chain.
-func (r *rest) write(ctx context.Context, do func(*loopgrid.Write) error) error {
-	w := r.client.NewWrite()
+func (r *rest) write(ctx context.Context, do func(*loopgrid.Turn) error) error {
+	w := r.client.NewTurn()
 	defer w.End()
 	if err := w.Begin(ctx); err != nil {
 		return err
@@ -191,7 +191,7 @@ func (r *rest) write(ctx context.Context, do func(*loopgrid.Write) error) error 
 // append records an event of a decision.
 func (r *rest) append(ctx context.Context, id string, e *loopgrid.NewEvent) (event loopgrid.Event, err error) {
 	e.IdempotencyKey = "lgm-smoke-" + rand.Text()
-	err = r.write(ctx, func(w *loopgrid.Write) (err error) {
+	err = r.write(ctx, func(w *loopgrid.Turn) (err error) {
 		event, _, err = w.AppendEvent(ctx, id, e)
 		return err
 	})

@@ -1,6 +1,6 @@
 // Command host-test tries loopgrid-mcp in real AI hosts: Claude Code, Codex, Gemini CLI, Copilot CLI and the MCP Inspector.
 //
-//	go run ./scripts/host-test [-cache bin/host-test] [HOST...]
+//	go -C scripts/hosts run ./host-test [-cache DIRECTORY] [HOST...]
 //
 // It fetches pinned versions of them from the npm registry into the cache, about a gigabyte, once. Each one is told about the program
 // as loopgrid-mcp config says, in a home of its own, and is pointed at a model on the loopback that calls one tool. What it then
@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	r := &report{out: out}
 	flags := flag.NewFlagSet("host-test", flag.ContinueOnError)
 	flags.SetOutput(out)
-	cache := flags.String("cache", filepath.Join("bin", "host-test"), "the `directory` that hosts are installed in")
+	cache := flags.String("cache", filepath.Join("..", "..", "bin", "host-test"), "the `directory` that hosts are installed in")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0

@@ -4,7 +4,6 @@ package bundle
 
 import (
 	"errors"
-	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,10 +16,10 @@ func isNoRoom(err error) bool {
 // isHeldByOther says whether a rename failed because another program has the file open. That does not stop one here.
 func isHeldByOther(error) bool { return false }
 
-// syncEvidenceDir makes a rename last over a power cut. The file is whole either way, and some file systems cannot do it, so a
-// failure is none of the save.
-func syncEvidenceDir(path string) {
-	if dir, err := os.Open(path); err == nil { //nolint:gosec // the operator's directory
+// sync makes a rename last over a power cut. The file is whole either way, and some file systems cannot do it, so a failure is none of
+// the save.
+func (d *folder) sync() {
+	if dir, err := d.root.Open("."); err == nil {
 		_ = dir.Sync()
 		_ = dir.Close()
 	}

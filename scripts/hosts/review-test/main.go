@@ -1,8 +1,8 @@
 // Command review-test puts the question of record_review to persons behind other official clients: Python's and both TypeScript ones, in
 // both eras of the protocol.
 //
-//	go run ./scripts/review-test
-//	go run ./scripts/review-test -command bin/loopgrid-mcp
+//	go -C scripts/hosts run ./review-test
+//	go -C scripts/hosts run ./review-test -command bin/loopgrid-mcp
 //
 // The clients are installed from their registries into a cache folder, in pinned versions, the first time. Python 3.10 and Node 20 or newer
 // have to be there. Everything is recorded in a sandbox that it starts.
@@ -43,7 +43,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	flags := flag.NewFlagSet("review-test", flag.ContinueOnError)
 	flags.SetOutput(out)
 	command := flags.String("command", "", "the `binary` to try; built if not given")
-	cache := flags.String("cache", filepath.Join("bin", "clients"), "the `folder` that the clients are installed in")
+	cache := flags.String("cache", filepath.Join("..", "..", "bin", "clients"), "the `folder` that the clients are installed in")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0

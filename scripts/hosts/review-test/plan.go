@@ -9,7 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
 const reviewer = "alice@acme.example"
@@ -113,7 +113,7 @@ func (s step) check(e event, version string) error {
 		return nil
 	}
 	result := jsontext.Value(e.Text)
-	state, confirmation := loopgrid.Member(result, "state"), loopgrid.Member(result, "human_confirmation")
+	state, confirmation := evidence.GetText(result, "state"), evidence.GetText(result, "human_confirmation")
 	if e.IsError || state != s.want.state || confirmation != s.want.confirmation {
 		return fmt.Errorf("recorded is %q with human_confirmation %q: %s", state, confirmation, e.Text)
 	}

@@ -20,7 +20,7 @@ func mountTmpfs(t *testing.T, flags uintptr, options string) (dir string) {
 	return dir
 }
 
-func TestSaveBundleOnAFullDisk(t *testing.T) {
+func TestSaveOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := mountTmpfs(t, 0, "size=128k")
 	old := filepath.Join(dir, testDecision+"-evidence.zip")
@@ -28,32 +28,32 @@ func TestSaveBundleOnAFullDisk(t *testing.T) {
 
 	large := zipOf(t, append(bundleEntries(testDecision, false), largeEntry(1<<20))...)
 	for range 3 { // what is left behind would fill the disk for good
-		_, err := save(t, dir, false, large)
+		_, err := keep(t, dir, false, large)
 		require.ErrorIs(t, err, ErrNoRoom)
 		require.ErrorIs(t, err, unix.ENOSPC)
 		require.ErrorContains(t, err, dir)
 		assert.Equal(t, map[string]string{old: "old"}, filesIn(t, dir))
 	}
 
-	_, err := save(t, dir, false, wholeBundle(t, testDecision, false))
+	_, err := keep(t, dir, false, wholeBundle(t, testDecision, false))
 	require.NoError(t, err, "a small one still fits")
 }
 
-func TestSaveBundleOnADiskWithoutRoomForANewFile(t *testing.T) {
+func TestSaveOnADiskWithoutRoomForANewFile(t *testing.T) {
 	t.Parallel()
 	dir := mountTmpfs(t, 0, "nr_inodes=1") // the root directory's
 	for _, below := range []string{"", "a"} {
-		_, err := save(t, filepath.Join(dir, below), false, wholeBundle(t, testDecision, false))
+		_, err := keep(t, filepath.Join(dir, below), false, wholeBundle(t, testDecision, false))
 		require.ErrorIs(t, err, ErrNoRoom)
 		require.ErrorContains(t, err, filepath.Join(dir, below))
 	}
 }
 
-func TestSaveBundleOnAReadOnlyMount(t *testing.T) {
+func TestSaveOnAReadOnlyMount(t *testing.T) {
 	t.Parallel()
 	dir := mountTmpfs(t, unix.MS_RDONLY, "")
 	for _, below := range []string{"", "a/b"} {
-		_, err := save(t, filepath.Join(dir, below), false, wholeBundle(t, testDecision, false))
+		_, err := keep(t, filepath.Join(dir, below), false, wholeBundle(t, testDecision, false))
 		require.ErrorIs(t, err, ErrDir)
 		require.ErrorIs(t, err, unix.EROFS)
 		require.ErrorContains(t, err, dir)

@@ -11,7 +11,7 @@ import (
 )
 
 // A viewer that has the old file open keeps it from being replaced: told after the patience, with the old file as it was.
-func TestSaveBundleOverAFileThatIsOpen(t *testing.T) {
+func TestSaveOverAFileThatIsOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, testDecision+"-evidence.zip")
@@ -21,14 +21,14 @@ func TestSaveBundleOverAFileThatIsOpen(t *testing.T) {
 	viewer, err := windows.CreateFile(name, windows.GENERIC_READ, windows.FILE_SHARE_READ, nil, windows.OPEN_EXISTING, 0, 0)
 	require.NoError(t, err)
 
-	_, err = save(t, dir, false, wholeBundle(t, testDecision, false))
+	_, err = keep(t, dir, false, wholeBundle(t, testDecision, false))
 
 	require.NoError(t, windows.CloseHandle(viewer))
 	require.ErrorIs(t, err, ErrTarget)
 	require.ErrorContains(t, err, path)
 	assert.Equal(t, map[string]string{path: "old"}, filesIn(t, dir))
 
-	_, err = save(t, dir, false, wholeBundle(t, testDecision, false))
+	_, err = keep(t, dir, false, wholeBundle(t, testDecision, false))
 	require.NoError(t, err, "once it is closed")
 }
 
@@ -36,7 +36,7 @@ func TestNoRoomIsToldApart(t *testing.T) {
 	t.Parallel()
 	for _, code := range []error{windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED} {
 		path := &os.PathError{Op: "write", Path: newTemporaryName(), Err: code}
-		require.ErrorIs(t, bundleWriteError("write", `C:\d`, path), ErrNoRoom)
-		require.ErrorIs(t, bundleDirError(path), ErrNoRoom)
+		require.ErrorIs(t, (&folder{path: `C:\d`}).writeError("write", path), ErrNoRoom)
+		require.ErrorIs(t, dirError(path), ErrNoRoom)
 	}
 }

@@ -19,5 +19,5 @@ func isHeldByOther(err error) bool {
 		errors.Is(err, windows.ERROR_ACCESS_DENIED)
 }
 
-// syncEvidenceDir does nothing: Windows has no such call for a directory.
-func syncEvidenceDir(string) {}
+// sync does nothing: Windows has no such call for a directory.
+func (d *folder) sync() {}
