@@ -10,8 +10,8 @@ COPY Makefile ./
 COPY cmd cmd
 COPY internal internal
 COPY scripts/licenses scripts/licenses
-ARG TARGETOS TARGETARCH
-RUN GOOS=$TARGETOS GOARCH=$TARGETARCH make build OUTPUT=/out/
+ARG TARGETOS TARGETARCH RELEASE
+RUN GOOS=$TARGETOS GOARCH=$TARGETARCH make build RELEASE=$RELEASE OUTPUT=/out/
 RUN mkdir /out/licenses && go run ./scripts/licenses -notices /out/licenses/THIRD-PARTY-NOTICES.txt \
     -program /out/loopgrid-mcp -sbom /out/licenses/loopgrid-mcp.cdx.json
 # Evidence, and the lock that has writes take turns.

@@ -118,7 +118,7 @@ func readReleaser(t *testing.T) releaser {
 func TestTheFlagsOfABuildAreWrittenDownOnce(t *testing.T) {
 	t.Parallel()
 	build := readReleaser(t).Builds[0]
-	assert.Equal(t, []string{"{{ .Env.RELEASE_LDFLAGS }}"}, build.LDFlags)
+	assert.Equal(t, []string{"{{ .Env.BUILD_LDFLAGS }}"}, build.LDFlags)
 	assert.Empty(t, build.Flags)
 	assert.Empty(t, build.Tags)
 	assert.Empty(t, build.Env)
@@ -133,8 +133,9 @@ func TestTheFlagsOfABuildAreWrittenDownOnce(t *testing.T) {
 		}
 	}
 	assert.Equal(t, targets, built)
-	assert.Contains(t, source(t, "Dockerfile"), " make build ")
+	assert.Contains(t, source(t, "Dockerfile"), " make build RELEASE=$RELEASE ")
 	assert.NotContains(t, source(t, "Dockerfile"), "-ldflags")
+	assert.Contains(t, source(t, "packaging/publish/image"), " --build-arg RELEASE=yes ", "or it says that it is no release")
 	assert.Contains(t, source(t, "Makefile"), "--parallelism 1", "GoReleaser joins the programs for macOS in the order in which their builds end")
 }
 
