@@ -29,6 +29,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(cli.Run(context.Background(), cli.Process{Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}))
 	}
+	// The settings of whoever runs the tests stay out of them.
+	for _, entry := range os.Environ() {
+		switch name, _, _ := strings.Cut(entry, "="); {
+		case strings.HasPrefix(name, "LOOPGRID_"), strings.HasSuffix(strings.ToUpper(name), "_PROXY"), strings.HasPrefix(name, "SSL_CERT_"):
+			_ = os.Unsetenv(name)
+		}
+	}
 	os.Exit(m.Run())
 }
 
@@ -248,7 +255,7 @@ func TestDoctorOnReviewsThatNobodyMaySee(t *testing.T) {
 	}
 }
 
-func TestDoctorOnAWriteLockThatIsOff(t *testing.T) {
+func TestDoctorOnAWriteLockThatIsOff(t *testing.T) { //nolint:paralleltest // it sets the environment of the process
 	for database, want := range map[string]string{
 		"sqlite":     "[FAIL] write lock: off, but LoopGrid runs on SQLite, where overlapping writes break the chain\n  → Set LOOPGRID_MCP_WRITE_LOCK to auto; ",
 		"postgresql": "[OK] write lock: off, and LoopGrid runs on PostgreSQL, which orders writes itself\n",
@@ -273,7 +280,7 @@ func TestDoctorOnAWriteLockThatIsOff(t *testing.T) {
 }
 
 // People copy the address of a page or of the API.
-func TestDoctorLooksAboveTheAddress(t *testing.T) {
+func TestDoctorLooksAboveTheAddress(t *testing.T) { //nolint:paralleltest // it sets the environment of the process
 	url := serve(t, sandbox.New(sandbox.Options{}))
 	for _, below := range []string{"/api/v1", "/docs", "/health", "/api/v1/decisions", "/docs/"} {
 		quiet(t)
