@@ -21,7 +21,7 @@ import (
 
 const (
 	wrongAddress  = "Check host, port and base path of LOOPGRID_BASE_URL: LoopGrid answers GET /health below it."
-	startLoopGrid = "Start LoopGrid, or set LOOPGRID_BASE_URL to where it runs."
+	startLoopGrid = "Start LoopGrid, or set LOOPGRID_BASE_URL to its address."
 )
 
 // Windows numbers its socket errors differently from the constants that Go invents for it.
@@ -112,7 +112,7 @@ func (d *doctor) diagnoseConnection(ctx context.Context, err error, proxy string
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return fmt.Sprintf("%sits host name %s cannot be resolved", unreachable, base.Hostname()),
-			"Check the spelling in LOOPGRID_BASE_URL; a name that only a VPN or a container network knows is not known outside of it."
+			"Check the spelling in LOOPGRID_BASE_URL; a name of a VPN or a container network is known only inside it."
 	case errors.As(err, &dns):
 		return fmt.Sprintf("%sno name server answered for its host name %s", unreachable, base.Hostname()), "Check this machine's network and its DNS settings."
 	case isErrno(err, syscall.ECONNREFUSED, wsaConnectionRefused):
@@ -125,7 +125,7 @@ func (d *doctor) diagnoseConnection(ctx context.Context, err error, proxy string
 		return fmt.Sprintf("the connection to %s was reset before GET /health was answered", base.Host), d.elsewhereOr(ctx, cutRemedy+orHTTPS(base))
 	case sent && timedOut(err):
 		return fmt.Sprintf("%s accepts the connection, but did not answer GET /health within %s", base, seconds(d.settings.Timeout)),
-			d.elsewhereOr(ctx, "LoopGrid hangs, or another service has the port: look at LoopGrid's log, then start it anew.")
+			d.elsewhereOr(ctx, "LoopGrid hangs, or another service has the port: look at LoopGrid's log, then restart it.")
 	case sent:
 		return err.Error(), d.elsewhereOr(ctx, cutRemedy+orHTTPS(base))
 	case timedOut(err):

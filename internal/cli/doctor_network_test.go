@@ -74,7 +74,7 @@ func TestDoctorNothingListens(t *testing.T) {
 	require.NotEqual(t, address, free.Addr().String())
 	quiet(t)
 	t.Setenv("LOOPGRID_BASE_URL", "http://"+free.Addr().String())
-	unreached(t, `LoopGrid is not reachable: the connection was refused: nothing listens at 127\.0\.0\.1:\d+`, `Start LoopGrid, or set LOOPGRID_BASE_URL to where it runs\. In a container 127\.0\.0\.1 is the container itself\.`)
+	unreached(t, `LoopGrid is not reachable: the connection was refused: nothing listens at 127\.0\.0\.1:\d+`, `Start LoopGrid, or set LOOPGRID_BASE_URL to its address\. In a container 127\.0\.0\.1 is the container itself\.`)
 }
 
 func TestDoctorNoSuchName(t *testing.T) {
