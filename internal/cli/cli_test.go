@@ -43,10 +43,10 @@ func clearEnvironment(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	for _, spelled := range []string{"version", "--version", "-v"} {
+	for _, spelled := range []string{"version", "--version", "-v", "-V"} {
 		code, out, errs := run(spelled)
 		assert.Equal(t, 0, code)
-		assert.Regexp(t, `^loopgrid-mcp `+regexp.QuoteMeta(cli.Version)+` \(go1\.\S+, \w+/\w+\)\n$`, out)
+		assert.Regexp(t, `^loopgrid-mcp `+regexp.QuoteMeta(cli.Version)+`-dev\S* \(go1\.\S+, \w+/\w+\)\n$`, out)
 		assert.Empty(t, errs)
 	}
 }
@@ -71,12 +71,85 @@ func TestHelpNamesEveryCommandAndVariable(t *testing.T) {
 
 func TestWrongUsage(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"serve"}, {"doctr"}, {"--frob"}, {"version", "x"}, {"help", "x"}, {"doctor", "x"}, {"doctor", "--jason"}, {"sandbox", "x"}, {"sandbox", "--port", "1"}} {
+	for _, args := range [][]string{
+		{"serve", "x"}, {"serve", "--transport", "http"}, {"--frob"}, {"version", "x"}, {"help", "x"}, {"help", "doctor", "x"},
+		{"doctor", "x"}, {"doctor", "--jason"}, {"sandbox", "x"}, {"sandbox", "--port", "1"},
+	} {
 		code, out, errs := run(args...)
 		assert.Equal(t, 2, code, args)
 		assert.Empty(t, out)
-		assert.Regexp(t, `^loopgrid-mcp: .+\nRun loopgrid-mcp help for the commands\.\n$`, errs)
+		assert.Regexp(t, `^loopgrid-mcp: (.+\n){1,2}Run loopgrid-mcp help for the commands\.\n$`, errs)
 	}
+}
+
+func TestMistypedCommands(t *testing.T) {
+	t.Parallel()
+	for typed, near := range map[string]string{"docter": "doctor", "Sandbox": "sandbox", "conifg": "config", "verison": "version", "hlep": "help"} {
+		for _, args := range [][]string{{typed}, {"help", typed}} {
+			code, out, errs := run(args...)
+			assert.Equal(t, 2, code, args)
+			assert.Empty(t, out)
+			assert.Contains(t, errs, "; did you mean "+near+"?\n", args)
+		}
+	}
+	_, _, errs := run("something-else")
+	assert.NotContains(t, errs, "did you mean")
+	assert.Contains(t, errs, "A host starts the server without arguments", "a host that passes arguments sees what is wrong")
+	_, _, errs = run("lg_live_0123456789abcdef")
+	assert.NotContains(t, errs, "0123")
+
+	var terminal bytes.Buffer
+	cli.Run(t.Context(), cli.Process{Args: []string{"loopgrid-mcp", "docter"}, Stdout: io.Discard, Stderr: &terminal, Terminal: true})
+	assert.NotContains(t, terminal.String(), "A host starts")
+}
+
+func TestEveryCommandHasItsPage(t *testing.T) {
+	t.Parallel()
+	for command, part := range map[string]string{
+		"serve": "--transport stdio", "stdio": "--transport stdio", "doctor": "--json", "sandbox": "--addr", "config": "--env NAME", "version": "-dev", "help": "COMMAND",
+	} {
+		_, want, _ := run("help", command)
+		assert.Contains(t, want, part)
+		for line := range strings.Lines(want) {
+			assert.LessOrEqual(t, len([]rune(line)), 81, line)
+		}
+		for _, flag := range []string{"-h", "--help"} {
+			code, out, errs := run(command, flag)
+			assert.Equal(t, 0, code)
+			assert.Empty(t, errs)
+			assert.Equal(t, want, out)
+		}
+		for _, flag := range []string{"-V", "--version"} {
+			code, out, _ := run(command, flag)
+			assert.Equal(t, 0, code)
+			assert.Contains(t, out, "loopgrid-mcp "+cli.Version)
+		}
+	}
+}
+
+// Hosts are set up with what other servers take.
+func TestServeByOtherNames(t *testing.T) {
+	clearEnvironment(t)
+	for _, args := range [][]string{{}, {"serve"}, {"stdio"}, {"--transport", "stdio"}, {"--transport=stdio"}, {"serve", "--transport", "stdio"}, {"--stdio"}} {
+		var out, errs bytes.Buffer
+		code := cli.Run(t.Context(), cli.Process{
+			Args: append([]string{"loopgrid-mcp"}, args...), Stdout: &out, Stderr: &errs,
+			Stdin: strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"),
+		})
+		assert.Equal(t, 0, code, args)
+		assert.JSONEq(t, `{"jsonrpc":"2.0","id":1,"result":{}}`, out.String(), args)
+	}
+}
+
+func TestServeWithoutStdin(t *testing.T) {
+	clearEnvironment(t)
+	var out, errs bytes.Buffer
+	code := cli.Run(t.Context(), cli.Process{Args: []string{"loopgrid-mcp"}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, NoStdin: true})
+	assert.Equal(t, 0, code)
+	assert.Empty(t, out.String())
+	assert.Contains(t, errs.String(), "stdin is connected to nothing")
+	assert.Contains(t, errs.String(), "docker run -i")
+	assert.Contains(t, errs.String(), "stdin_open: true")
 }
 
 // started is the sandbox subcommand, running.

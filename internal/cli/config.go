@@ -49,7 +49,7 @@ func runConfig(p Process, args []string) int {
 	for rest := args; ; { // flags stand before or after the host
 		switch err := flags.Parse(rest); {
 		case errors.Is(err, flag.ErrHelp):
-			return runHelp(p.Stdout)
+			return runHelp(p, []string{"config"})
 		case err != nil:
 			return usage(p, "config: "+err.Error())
 		}

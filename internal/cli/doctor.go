@@ -92,7 +92,7 @@ func runDoctor(ctx context.Context, p Process, args []string) int {
 	asJSON := flags.Bool("json", false, "")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		return runHelp(p.Stdout)
+		return runHelp(p, []string{"doctor"})
 	case err != nil:
 		return usage(p, "doctor: "+err.Error())
 	case flags.NArg() > 0:

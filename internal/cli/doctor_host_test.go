@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -114,8 +115,10 @@ func TestDoctorEvidenceDirectory(t *testing.T) {
 		assert.Contains(t, out, "[INFO] evidence directory mode: not applicable on Windows (folder permissions apply)")
 	} else {
 		assert.Contains(t, out, "[OK] evidence directory mode: 0700 (files are written with 0600)\n")
-		require.NoError(t, os.Chmod(dir, 0o777)) //nolint:gosec // as it should not be
-		assert.Contains(t, local(t, ""), "[WARN] evidence directory mode: 0777, so other users can add and replace files\n  → chmod 700 \""+dir+"\"\n")
+		for _, mode := range []os.FileMode{0o720, 0o702, 0o777} {
+			require.NoError(t, os.Chmod(dir, mode))
+			assert.Contains(t, local(t, ""), fmt.Sprintf("[WARN] evidence directory mode: %#o, so other users can add and replace files\n  → chmod 700 %q\n", mode, dir))
+		}
 	}
 
 	t.Setenv("LOOPGRID_MAX_EVIDENCE_BYTES", "9000000000000000000")

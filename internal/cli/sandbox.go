@@ -26,7 +26,7 @@ func runSandbox(ctx context.Context, p Process, args []string) int {
 	quiet := flags.Bool("quiet", false, "")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		return runHelp(p.Stdout)
+		return runHelp(p, []string{"sandbox"})
 	case err != nil:
 		return usage(p, "sandbox: "+err.Error())
 	case flags.NArg() > 0:
