@@ -36,13 +36,22 @@ type APIError struct {
 	meaning meaning
 }
 
-// Error tells route, status and the service's reason.
-func (e *APIError) Error() string {
+// Summary tells who answered with which status to what, in words of ours alone.
+func (e *APIError) Summary() string {
 	who := "LoopGrid"
 	if e.InFront {
 		who = "something in front of LoopGrid"
 	}
 	text := fmt.Sprintf("%s answered %d to %s %s", who, e.Status, e.Method, e.Route)
+	if e.Status >= http.StatusMultipleChoices && e.Status < http.StatusBadRequest {
+		text += " (a redirect, which is never followed)"
+	}
+	return text
+}
+
+// Error is the summary with the reason that LoopGrid gave.
+func (e *APIError) Error() string {
+	text := e.Summary()
 	if e.Code != "" {
 		text += ": " + e.Code
 	}
@@ -281,11 +290,8 @@ func (c *Client) apiError(r *request, res *http.Response) error {
 		}
 	}
 	e.meaning = meaningOf(e.Status, e.InFront)
-	if e.Status < http.StatusBadRequest && e.Status >= http.StatusMultipleChoices {
-		e.Detail = "a redirect, which is never followed"
-		if pointsElsewhere(res, c.address(r)) {
-			e.meaning.failure = failUnclear
-		}
+	if e.meaning.failure == failTurnedAway && e.Status < http.StatusBadRequest && pointsElsewhere(res, c.address(r)) {
+		e.meaning.failure = failUnclear
 	}
 	return e
 }

@@ -104,11 +104,17 @@ func TestEveryStatusIsHonest(t *testing.T) {
 		fault   func(status int) faultproxy.Fault
 		refusal []int // the statuses that are certain to mean "not recorded"
 	}{
-		"LoopGrid":      {said, ownRefusals()},
-		"in front":      {page, never()},
-		"JSON in front": {func(status int) faultproxy.Fault { return faultproxy.Answer(status, "application/json", `{"message":"no"}`) }, slices.DeleteFunc(never(), func(s int) bool { return s < 400 })},
-		"problem":       {func(status int) faultproxy.Fault { return faultproxy.Answer(status, "application/problem+json", `{"detail":"no"}`) }, slices.DeleteFunc(never(), func(s int) bool { return s < 400 })},
-		"nothing":       {func(status int) faultproxy.Fault { return faultproxy.Fault{Reach: faultproxy.Withheld, Reply: faultproxy.Replaced, Status: status} }, slices.DeleteFunc(never(), func(s int) bool { return s < 400 })},
+		"LoopGrid": {said, ownRefusals()},
+		"in front": {page, never()},
+		"JSON in front": {func(status int) faultproxy.Fault {
+			return faultproxy.Answer(status, "application/json", `{"message":"no"}`)
+		}, slices.DeleteFunc(never(), func(s int) bool { return s < 400 })},
+		"problem": {func(status int) faultproxy.Fault {
+			return faultproxy.Answer(status, "application/problem+json", `{"detail":"no"}`)
+		}, slices.DeleteFunc(never(), func(s int) bool { return s < 400 })},
+		"nothing": {func(status int) faultproxy.Fault {
+			return faultproxy.Fault{Reach: faultproxy.Withheld, Reply: faultproxy.Replaced, Status: status}
+		}, slices.DeleteFunc(never(), func(s int) bool { return s < 400 })},
 	} {
 		for _, kind := range []string{"keyed", "once"} {
 			t.Run(name+" "+kind, func(t *testing.T) {

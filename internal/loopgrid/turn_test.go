@@ -259,7 +259,7 @@ func TestUnsettledLedger(t *testing.T) {
 		{"500 to a review", once(), []faultproxy.Fault{said(500)}, 0, 0},
 		{"refused by the service", keyed(), []faultproxy.Fault{said(409)}, 0, 0},
 		{"limited", keyed(), again(4, limited("")), 0, 0},
-				{"turned away", keyed(), []faultproxy.Fault{html(401)}, 0, 0},
+		{"turned away", keyed(), []faultproxy.Fault{html(401)}, 0, 0},
 		{"never connected", keyed(), again(9, faultproxy.Fault{Reply: faultproxy.Refused}), 0, 0},
 		{"a policy was not answered", evaluate(), again(4, drop), 0, 0},
 		{"a policy timed out", evaluate(), []faultproxy.Fault{silent}, 0, 0},
