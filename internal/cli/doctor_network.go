@@ -69,12 +69,8 @@ func (d *doctor) diagnoseStatus(ctx context.Context, api *loopgrid.APIError) (te
 		if strange, err := d.client.Inspect(ctx); err == nil && strange.WantsTLS {
 			return fmt.Sprintf("%s asks for https", base), fmt.Sprintf("Set LOOPGRID_BASE_URL to https://%s%s.", base.Host, base.Path)
 		}
-	case api.Status == http.StatusBadGateway, api.Status == http.StatusServiceUnavailable, api.Status == http.StatusGatewayTimeout:
-		between := "the gateway or proxy before it"
-		if proxy := d.client.Proxy(); proxy != "" {
-			between = "the proxy " + proxy
-		}
-		return api.Error(), "This is " + between + " speaking, which does not reach LoopGrid: start LoopGrid, or mend the way there."
+	case api.Status == http.StatusUnauthorized, api.Status == http.StatusForbidden, api.InFront && api.Status >= http.StatusInternalServerError:
+		return api.Error(), api.Remedy()
 	}
 	if api.Status >= http.StatusInternalServerError {
 		return api.Error(), "LoopGrid's operator should look at its log."
