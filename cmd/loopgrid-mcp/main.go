@@ -44,10 +44,11 @@ func main() {
 	}()
 
 	executable, _ := os.Executable() // "" says that it is not known
+	terminal := isTerminal(os.Stdin)
 	info, err := os.Stdin.Stat()
 	os.Exit(cli.Run(context.Background(), cli.Process{
 		Args: os.Args, Stdin: polled(os.Stdin, stdout), Stdout: stdout, Stderr: os.Stderr,
-		Terminal: err == nil && info.Mode()&os.ModeCharDevice != 0, StdoutTerminal: showsColors(stdout),
+		Terminal: terminal, NoStdin: !terminal && err == nil && info.Mode()&os.ModeCharDevice != 0, StdoutTerminal: showsColors(stdout),
 		Executable: executable, Stop: stop,
 	}))
 }

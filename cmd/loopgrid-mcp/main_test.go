@@ -149,7 +149,7 @@ func TestOneShotPipeIsAnswered(t *testing.T) {
 	code, _ := p.end()
 	assert.Equal(t, 0, code)
 	assert.Len(t, s.Events("default"), 6, "half-recorded decisions are completed")
-	assert.Contains(t, p.stderr.String(), "ending while a write is under way")
+	assert.Contains(t, p.stderr.String(), "shutting down while a write is unfinished")
 }
 
 func TestIdleServerEndsAtOnce(t *testing.T) {
@@ -242,10 +242,10 @@ func TestBusyServerEndsWithinItsBound(t *testing.T) {
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 	line := p.receive()
 	assert.Contains(t, line, `"id":2`)
-	assert.Contains(t, line, "Not recorded: the decision. Cancelled before anything was sent (the server is ending): earlier writes of this process are not finished.")
+	assert.Contains(t, line, "Not recorded: the decision. Cancelled before anything was sent (the server is shutting down): earlier writes of this process are not finished.")
 	line = p.receive()
 	assert.Contains(t, line, `"id":1`)
-	assert.Contains(t, line, "Outcome unknown: the server was told to end before LoopGrid had answered.")
+	assert.Contains(t, line, "Outcome unknown: the server shut down before LoopGrid answered.")
 	assert.Contains(t, line, `again with idempotency_key \"k1\"`)
 	code, took := p.end()
 	assert.Equal(t, 0, code)

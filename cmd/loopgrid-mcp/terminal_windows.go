@@ -12,3 +12,9 @@ func showsColors(f *os.File) bool {
 	var mode uint32
 	return syscall.GetConsoleMode(syscall.Handle(f.Fd()), &mode) == nil && mode&virtualTerminal != 0
 }
+
+// isTerminal says whether a file is a console: NUL is a character device too.
+func isTerminal(f *os.File) bool {
+	var mode uint32
+	return syscall.GetConsoleMode(syscall.Handle(f.Fd()), &mode) == nil
+}

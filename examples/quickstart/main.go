@@ -3,8 +3,8 @@
 //	go run ./examples/quickstart
 //
 // It builds the program, starts its sandbox (an in-memory LoopGrid), connects to the real program over stdio as an AI host does, and
-// records two refunds: one that a person has to approve first, and one that the policy allows. Whatever does not go as it should
-// ends it with exit code 1. It leaves no process behind; the evidence file stays where it says.
+// walks a refund of 720 USD from the agent's proposal over a person's approval to a signed evidence file. Anything that goes wrong ends
+// it with exit code 1. It leaves nothing behind but the evidence file that it names.
 package main
 
 import (
@@ -22,6 +22,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/loopgridio/loopgrid-mcp/examples/story"
 	"github.com/loopgridio/loopgrid-mcp/scripts/launch"
 )
 
@@ -41,22 +42,25 @@ func main() {
 	}
 }
 
-// run walks through the demonstration and prints it. When it returns, the processes that it started are gone. The error says what
-// was not as expected.
-func run(ctx context.Context, out io.Writer) error {
-	t := &teller{out: out}
-	t.line("loopgrid-mcp, in eight steps: two refunds become signed evidence")
-
-	t.step("Build the program, and start its sandbox: LoopGrid in memory")
+// run builds the program, and demonstrates it.
+func run(ctx context.Context, out io.Writer) (err error) {
+	p := &printer{out: out}
+	p.line("A refund of 720 USD becomes signed evidence.")
+	p.title("Build the program, and start its sandbox: LoopGrid in memory")
 	bin, err := os.MkdirTemp("", "loopgrid-mcp-bin-")
 	if err != nil {
 		return fmt.Errorf("make a folder for the program: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(bin) }()
+	defer func() { err = errors.Join(err, os.RemoveAll(bin)) }()
 	program, err := launch.Build(ctx, bin, launch.Program)
 	if err != nil {
 		return err
 	}
+	return demonstrate(ctx, p, program)
+}
+
+// demonstrate starts a sandbox and the program, and walks the story. When it returns, the processes that it started are gone.
+func demonstrate(ctx context.Context, p *printer, program string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	sandbox, err := launch.StartSandbox(ctx, program)
@@ -64,68 +68,88 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	defer sandbox.Stop()
-	t.fact("sandbox", sandbox.URL+" (for trying: what it records proves nothing)")
+	p.fact("sandbox", sandbox.URL+" (for trying: what it records proves nothing)")
 
-	evidenceDir, err := os.MkdirTemp("", "loopgrid-evidence-")
+	evidence, err := os.MkdirTemp("", "loopgrid-evidence-")
 	if err != nil {
 		return fmt.Errorf("make a folder for the evidence: %w", err)
 	}
-	defer func() { _ = os.Remove(evidenceDir) }() // which only works while nothing is in it
+	defer func() { _ = os.Remove(evidence) }() // which only works while nothing is in it
 	var log bytes.Buffer
 	server := exec.CommandContext(ctx, program)
-	server.Env = launch.Environment("LOOPGRID_BASE_URL="+sandbox.URL, "LOOPGRID_EVIDENCE_DIR="+evidenceDir)
+	server.Env = launch.Environment("LOOPGRID_BASE_URL="+sandbox.URL, "LOOPGRID_EVIDENCE_DIR="+evidence,
+		"LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true", "LOOPGRID_MCP_REVIEWER_ID=alice@acme.example", "LOOPGRID_MCP_REVIEW_CONFIRMATION=required",
+		"LOOPGRID_MCP_WRITE_LOCK=off") // Nobody else writes into this sandbox, and a lock would leave a file behind.
 	server.Stderr = &log
 	launch.EndGently(server)
 
-	w := &walk{teller: t}
-	if err := w.connect(ctx, &mcp.CommandTransport{Command: server}); err != nil {
-		cancel()
+	bundle, err := walk(ctx, p, server)
+	if err != nil {
+		cancel() // Whatever state it is in, the program ends.
 		if server.Process != nil && server.ProcessState == nil {
 			_ = server.Wait()
 		}
-		return withLog(err, &log)
+		if log.Len() > 0 {
+			err = fmt.Errorf("%w\n\nWhat loopgrid-mcp logged:\n%s", err, bytes.TrimSpace(log.Bytes()))
+		}
+		return err
 	}
-	walked := w.refunds(ctx)
-	ended := w.session.Close() // The program ends when its input does; Close waits for that.
-	switch {
-	case walked != nil:
-		return withLog(walked, &log)
-	case ended != nil:
-		return withLog(fmt.Errorf("end loopgrid-mcp: %w", ended), &log)
-	}
-	sandbox.Stop()
-	t.line("")
-	t.line("All of it went as it should, and no process is left behind.")
-	t.next(w.bundle)
+	p.line("\nAll went well. The evidence file is all that is left behind.")
+	p.next(bundle)
 	return nil
 }
 
-// withLog adds what the program logged to an error.
-func withLog(err error, log *bytes.Buffer) error {
-	if log.Len() == 0 {
-		return err
+// walk connects to the program and walks the story. It returns the path of the evidence file.
+func walk(ctx context.Context, p *printer, server *exec.Cmd) (bundle string, err error) {
+	p.title("Connect to the program over stdio, as an AI host does")
+	host, err := story.Connect(ctx, server, p.answer)
+	if err != nil {
+		return "", err
 	}
-	return fmt.Errorf("%w\n\nWhat loopgrid-mcp logged:\n%s", err, bytes.TrimSpace(log.Bytes()))
+	// The program ends when its input does; Close waits for that.
+	defer func() { err = errors.Join(err, host.Close()) }()
+	info := host.InitializeResult()
+	p.fact("protocol", info.ProtocolVersion+", server "+info.ServerInfo.Name+" "+info.ServerInfo.Version)
+	tools, err := host.Tools(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, tool := range tools {
+		p.fact("tool", tool)
+	}
+	s := &story.Story{Caller: host, DecisionType: "customer_refund", Agent: "refund-agent", Confirmation: "elicited"}
+	err = s.Walk(ctx, p)
+	return s.Bundle, err
+}
+
+// answer is the person: it gets the form that the host shows, and fills it in.
+func (p *printer) answer(form *mcp.ElicitParams) *mcp.ElicitResult {
+	p.line("      The host shows the person this form:")
+	p.quote(form.Message)
+	p.line("      The person answers it. (Here the quickstart does; in your host it is you.)")
+	p.fact("action", "approve")
+	p.fact("reason", "the carrier confirms the loss")
+	return &mcp.ElicitResult{Action: "accept", Content: map[string]any{"action": "approve", "reason": "the carrier confirms the loss"}}
 }
 
 // next prints what to run after the demonstration.
-func (t *teller) next(bundle string) {
+func (p *printer) next(bundle string) {
 	program := filepath.Join("bin", "loopgrid-mcp")
-	absolute, err := filepath.Abs(program)
-	if err != nil {
-		absolute = program
-	}
-	t.line("")
-	t.line("What to run next, in the folder of the repository:")
-	t.commands("check the evidence without relying on any service (Python)",
+	p.line("\nWhat to run next, in the folder of the repository:")
+	p.commands("check the evidence without relying on any service (Python)",
 		"pip install loopgrid-verify==0.1.0",
-		"loopgrid-verify "+bundle)
-	t.commands("build the program, and read what it can do",
+		"loopgrid-verify "+bundle+" --expected-key-id KEY_ID_FROM_YOUR_OPERATOR")
+	p.commands("build the program, and read what it can do",
 		"go build -o bin/ ./cmd/loopgrid-mcp",
 		program+" help")
-	t.commands("run a sandbox to try it with an AI host of yours, and check the connection from another terminal",
+	p.commands("run a sandbox, and check the connection from another terminal",
 		program+" sandbox",
 		program+" doctor")
-	t.commands("tell the host, here Claude Code",
-		"claude mcp add loopgrid -- "+absolute)
+	p.commands("connect your host, here Claude Code ("+program+" config HOST prints it for yours)",
+		hostLine("$PWD/bin/loopgrid-mcp"))
+}
+
+// hostLine is README's line for Claude Code, with the program at that path.
+func hostLine(program string) string {
+	return "claude mcp add loopgrid --scope user -e LOOPGRID_BASE_URL=http://127.0.0.1:8000 -- " + program
 }

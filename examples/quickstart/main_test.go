@@ -8,11 +8,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/loopgridio/loopgrid-mcp/scripts/launch"
 )
 
 // The demonstration itself: the real program, the real sandbox, the official client.
@@ -30,16 +33,18 @@ func TestRun(t *testing.T) {
 	t.Log(told)
 	rest := told
 	for _, expected := range []string{
-		`\[1/8\] `, `sandbox +http://127\.0\.0\.1:\d+`,
-		`\[2/8\] `, `protocol +2026-07-28`, `loopgrid\.record_decision`, `loopgrid\.verify_evidence`,
-		`\[3/8\] .*720 USD`, `decision +dec_`, `policy +human_approval_required`,
-		`\[4/8\] `, `\| Not recorded: `, `approval`,
-		`\[5/8\] `, `\| .*disabled here`,
-		`\[6/8\] .*320 USD`, `policy +auto_allowed`,
-		`\[7/8\] `, `action +evt_\w+ tool_executed`, `outcome +evt_\w+ outcome_observed`,
-		`\[8/8\] `, `valid: true, 6 events`, `evidence_complete`, `evidence +.*-evidence\.zip\n`, `sha256 +[0-9a-f]{64}\n`,
-		`no process is left behind`,
-		`What to run next`, `loopgrid-verify .*-evidence\.zip\n`, `go build -o bin/ \./cmd/loopgrid-mcp\n`,
+		`\[1\] `, `sandbox +http://127\.0\.0\.1:\d+`,
+		`\[2\] `, `protocol +2026-07-28`, `loopgrid\.record_decision`, `loopgrid\.verify_evidence`,
+		`\[3\] .*720 USD`, `decision +dec_`, `policy +human_approval_required`,
+		`\[4\] `, `\| Not recorded: `, `approval_required`,
+		`\[5\] .*record_review`, `shows the person this form`, `amount`, `720\.0`, `action +approve`, `reason +the carrier`, `confirmed +elicited`,
+		`\[6\] `, `event +evt_\w+ tool_executed`,
+		`\[7\] `, `event +evt_\w+ outcome_observed`,
+		`\[8\] `, `decision +dec_`,
+		`\[9\] `, `evidence_complete`, `evidence +.*-evidence\.zip\n`, `sha256 +[0-9a-f]{64}\n`,
+		`\[10\] `, `valid, 6 events`,
+		`all that is left behind`,
+		`What to run next`, `loopgrid-verify .*-evidence\.zip --expected-key-id KEY_ID_FROM_YOUR_OPERATOR\n`, `go build -o bin/ \./cmd/loopgrid-mcp\n`,
 	} {
 		found := regexp.MustCompile(expected).FindStringIndex(rest)
 		require.NotNil(t, found, "%s is not told, or not in its place", expected)
@@ -54,19 +59,25 @@ func TestRun(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, left, 1)
 	assert.Contains(t, told, "evidence   "+left[0]+"\n")
-	assert.Contains(t, told, "loopgrid-verify "+left[0]+"\n")
+	assert.Contains(t, told, "loopgrid-verify "+left[0]+" --expected-key-id KEY_ID_FROM_YOUR_OPERATOR\n")
 	assertNothingRuns(t, told)
 }
 
 // Ctrl-C at any moment ends everything.
 func TestRunInterrupted(t *testing.T) { //nolint:paralleltest // useTemp sets the environment
-	for _, at := range []string{"[1/8]", "[2/8]", "protocol", "[4/8]", "[8/8]"} { //nolint:paralleltest // as above
+	program, err := launch.Build(t.Context(), t.TempDir(), launch.Program)
+	require.NoError(t, err)
+	for _, at := range []string{"[1]", "sandbox", "protocol", "this form", "[8]"} { //nolint:paralleltest // as above
 		t.Run(at, func(t *testing.T) {
 			temp := useTemp(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			out := &watcher{text: at, seen: cancel}
-			require.Error(t, run(ctx, out))
+			if at == "[1]" {
+				require.Error(t, run(ctx, out))
+			} else {
+				require.Error(t, demonstrate(ctx, &printer{out: out, titles: 1}, program))
+			}
 			require.Error(t, ctx.Err(), "it was never interrupted")
 			assert.NotContains(t, out.String(), "What to run next")
 			left, err := filepath.Glob(filepath.Join(temp, "loopgrid-*"))
@@ -75,6 +86,14 @@ func TestRunInterrupted(t *testing.T) { //nolint:paralleltest // useTemp sets th
 			assertNothingRuns(t, out.String())
 		})
 	}
+}
+
+// Whoever copies the line out of either gets the same.
+func TestHostLineIsTheOneInTheReadme(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	require.NoError(t, err)
+	assert.Contains(t, string(readme), "\n"+hostLine("/usr/local/bin/loopgrid-mcp")+"\n")
 }
 
 func TestRunWithoutGo(t *testing.T) {
@@ -137,6 +156,6 @@ func assertNothingRuns(t *testing.T, told string) {
 		_, after, _ := strings.Cut(string(stat[bytes.LastIndexByte(stat, ')'):]), " ")
 		fields := strings.Fields(after)
 		require.Greater(t, len(fields), 1)
-		assert.NotEqual(t, os.Getpid(), atoi(t, fields[1]), "a child is left: %s", stat)
+		assert.NotEqual(t, strconv.Itoa(os.Getpid()), fields[1], "a child is left: %s", stat)
 	}
 }

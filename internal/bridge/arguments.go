@@ -13,14 +13,15 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/config"
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
+	"github.com/loopgridio/loopgrid-mcp/internal/text"
 )
 
 // arguments are the checked arguments of a call.
 type arguments struct {
 	tool  *tool
 	given map[string]jsontext.Value // those that are present; texts still quoted
-	// lineBreakers names the arguments whose text holds a character that a published verifier cannot read.
-	lineBreakers []string
+	// withLineBreakers names the arguments whose text holds a character that a published verifier cannot read.
+	withLineBreakers []string
 }
 
 // text returns a text argument, or its default where it is absent.
@@ -106,7 +107,7 @@ func (t *tool) check(raw []byte) (*arguments, []string) {
 		if value != nil {
 			a.given[p.name] = value
 			if p.kind != booleanKind && evidence.HasLineBreakers(value) {
-				a.lineBreakers = append(a.lineBreakers, p.name)
+				a.withLineBreakers = append(a.withLineBreakers, p.name)
 			}
 		}
 	}
@@ -182,7 +183,7 @@ func (p *parameter) checkText(value jsontext.Value) (jsontext.Value, string) {
 		return nil, ": must be a decision id: 1 to 128 letters, digits, - and _, as in dec_0123456789abcdef01234567"
 	case p.limit > 0 && length > p.limit:
 		return nil, fmt.Sprintf(": must be at most %d characters, got %d", p.limit, length)
-	case p.clear && strings.ContainsRune(s, 0):
+	case p.noNUL && strings.ContainsRune(s, 0):
 		return nil, ": must not contain U+0000"
 	case p.choices != nil && !slices.Contains(p.choices, s):
 		return nil, ": must be one of " + strings.Join(p.choices, ", ")
@@ -218,9 +219,4 @@ func (p *parameter) checkObject(value jsontext.Value) (jsontext.Value, string) {
 }
 
 // quoteName makes a name that a caller sent fit for a message.
-func quoteName(name string) string {
-	if runes := []rune(name); len(runes) > maxNameShown {
-		name = string(runes[:maxNameShown]) + "…"
-	}
-	return strconv.QuoteToGraphic(name)
-}
+func quoteName(name string) string { return strconv.QuoteToGraphic(text.Clip(name, maxNameShown)) }

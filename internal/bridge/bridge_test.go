@@ -148,11 +148,21 @@ func (b *syncBuffer) String() string {
 // serve starts a bridge with these environment variables in front of the service.
 func serve(tb testing.TB, s http.RoundTripper, environ ...string) *session {
 	tb.Helper()
-	environ = append([]string{"LOOPGRID_BASE_URL=http://loopgrid.test/base", "LOOPGRID_EVIDENCE_DIR=" + tb.TempDir()}, environ...)
-	return serveExactly(tb, s, environ...)
+	return serveWith(tb, s, func(*bridge.Bridge) {}, environ...)
 }
 
 func serveExactly(tb testing.TB, transport http.RoundTripper, environ ...string) *session {
+	tb.Helper()
+	return start(tb, transport, func(*bridge.Bridge) {}, environ...)
+}
+
+// serveWith is serve for a bridge that is prepared first.
+func serveWith(tb testing.TB, s http.RoundTripper, prepare func(*bridge.Bridge), environ ...string) *session {
+	tb.Helper()
+	return start(tb, s, prepare, append([]string{"LOOPGRID_BASE_URL=http://loopgrid.test/base", "LOOPGRID_EVIDENCE_DIR=" + tb.TempDir()}, environ...)...)
+}
+
+func start(tb testing.TB, transport http.RoundTripper, prepare func(*bridge.Bridge), environ ...string) *session {
 	tb.Helper()
 	settings := config.LoadFrom(lastWins(environ))
 	logged := &syncBuffer{}
@@ -165,6 +175,7 @@ func serveExactly(tb testing.TB, transport http.RoundTripper, environ ...string)
 		})
 	}
 	b := bridge.New(bridge.Options{Settings: settings, Version: "test", Client: client, Log: log})
+	prepare(b)
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	x := &session{t: tb, in: inW, lines: bufio.NewReaderSize(outR, 1<<20), log: logged, client: client, stop: make(chan struct{}), done: make(chan error, 1)}

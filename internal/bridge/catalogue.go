@@ -12,21 +12,26 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-// tool is one tool: what clients see of it, and what it does. One table of parameters is the input schema, the check of the
-// arguments and the documentation.
+// catalogue lists the tools, in the order of their use. Everything that names the tools comes from this list.
+func catalogue() []*tool {
+	return []*tool{recordDecisionTool(), recordReviewTool(), recordActionTool(), recordOutcomeTool(), getEvidenceTool(), verifyEvidenceTool()}
+}
+
+// tool is one tool: what clients see of it, and what handles its calls. Its parameters are the input schema, the check of the arguments
+// and the documentation at once.
 type tool struct {
 	name        string // record_decision: the last part of the name in every spelling
 	title       string
-	description string // {name} stands for the name of another tool, in the spelling of the client
+	description string // {record_decision} stands for the name of that tool, in the spelling of the client
 	parameters  []parameter
 	results     []result
 	annotations mcp.ToolAnnotations
 	meta        mcp.Meta
-	scope       config.Scope // whose configuration problems keep it from being called, besides those of all calls
-	writes      bool         // it takes a place in the queue of writers when its call arrives
+	touches     config.Scope // whose configuration problems make it unusable, besides those of all calls
+	queues      bool         // its calls take a place in the queue of writers when they arrive
 	effect      string       // for the README: what a call changes
-	route       string       // for the README: the routes behind it
-	run         func(context.Context, *call) *mcp.CallToolResult
+	routes      string       // for the README: the routes behind it
+	handle      func(context.Context, *call) *mcp.CallToolResult
 }
 
 // valueKind is the kind of value that a parameter takes.
@@ -34,7 +39,7 @@ type valueKind int
 
 const (
 	textKind    valueKind = iota // a JSON string
-	objectKind                   // a JSON object, passed on as the text it arrived as
+	objectKind                   // a JSON object, passed on exactly as it was written
 	booleanKind                  // true or false
 )
 
@@ -47,32 +52,28 @@ type parameter struct {
 	choices     []string // of a text; nil: any
 	fallback    string   // the value where the argument is absent
 	id          bool     // a decision's id
-	clear       bool     // no U+0000: PostgreSQL cannot store it outside of payloads
+	noNUL       bool     // without U+0000: PostgreSQL cannot store it outside of payloads
 	description string
 }
 
 // result is one member of a tool's structured result, for its output schema.
 type result struct {
-	name     string
-	kind     string // a JSON Schema type
-	required bool
+	name        string
+	kind        string // a JSON Schema type; empty: not declared, since the member can be null
+	required    bool
+	description string
 }
 
-// catalogue returns the six tools in the order in which they are used.
-func catalogue() []*tool {
-	return []*tool{recordDecision(), recordReview(), recordAction(), recordOutcome(), getEvidence(), verifyEvidence()}
-}
-
-// decisionID is the parameter that five of the tools share.
+// decisionID is the parameter that most tools share.
 func decisionID() parameter {
-	return parameter{name: "decision_id", kind: textKind, required: true, limit: 128, id: true, description: "Id of the decision, as {record_decision} returned it."}
+	return parameter{name: "decision_id", kind: textKind, required: true, limit: 128, id: true, description: "Id that {record_decision} returned."}
 }
 
-// idempotencyKey is the parameter that the three recording tools share.
-func idempotencyKey(same string) parameter {
+// idempotencyKeyFor is the parameter that the recording tools share.
+func idempotencyKeyFor(what string) parameter {
 	return parameter{
-		name: "idempotency_key", kind: textKind, limit: 160, clear: true,
-		description: "Reuse the key when repeating the same " + same + ", so that it is recorded once. Left out: a new key for this call.",
+		name: "idempotency_key", kind: textKind, limit: 160, noNUL: true,
+		description: "Reuse the key to repeat the same " + what + " without recording it twice. Default: a new key.",
 	}
 }
 
@@ -82,7 +83,13 @@ func recording() mcp.ToolAnnotations {
 	return mcp.ToolAnnotations{ReadOnlyHint: false, DestructiveHint: &no, IdempotentHint: false, OpenWorldHint: &no}
 }
 
-// definition is the tool as a client sees it that knows it under this spelling.
+// reading annotates a tool that changes nothing.
+func reading() mcp.ToolAnnotations {
+	no := false
+	return mcp.ToolAnnotations{ReadOnlyHint: true, DestructiveHint: &no, IdempotentHint: true, OpenWorldHint: &no}
+}
+
+// definition is the tool as a client sees it, in this spelling.
 func (t *tool) definition(s spelling) *mcp.Tool {
 	annotations := t.annotations
 	annotations.Title = t.title
@@ -92,30 +99,28 @@ func (t *tool) definition(s spelling) *mcp.Tool {
 	}
 }
 
-// inputSchema is written by hand because schema libraries reorder it, and because every host and model API takes only this much
-// of JSON Schema: a plain object, one type per property, no combinators, no formats, no null.
+// inputSchema builds the schema by hand, because schema libraries reorder it, and because this is all of JSON Schema that every host and
+// model API takes: a plain object, one type per property, no combinators, no formats, no null.
 func (t *tool) inputSchema(s spelling) json.RawMessage {
 	var properties []evidence.Field
 	var required []string
 	for _, p := range t.parameters {
-		properties = append(properties, evidence.Field{Name: p.name, Value: p.schema(s)})
+		properties = append(properties, raw(p.name, p.schema(s)))
 		if p.required {
 			required = append(required, p.name)
 		}
 	}
 	return json.RawMessage(evidence.Object(
-		evidence.Field{Name: "type", Value: evidence.Text("object")},
-		evidence.Field{Name: "properties", Value: evidence.Object(properties...)},
-		evidence.Field{Name: "required", Value: texts(required)},
-		evidence.Field{Name: "additionalProperties", Value: jsontext.Value("false")},
+		field("type", "object"),
+		raw("properties", evidence.Object(properties...)),
+		raw("required", texts(required)),
+		flag("additionalProperties", false),
 	))
 }
 
 func (p *parameter) schema(s spelling) jsontext.Value {
 	var fields []evidence.Field
-	add := func(name string, value jsontext.Value) {
-		fields = append(fields, evidence.Field{Name: name, Value: value})
-	}
+	add := func(name string, value jsontext.Value) { fields = append(fields, raw(name, value)) }
 	number := func(n int) jsontext.Value { return jsontext.Value(strconv.Itoa(n)) }
 	switch p.kind {
 	case textKind:
@@ -145,20 +150,20 @@ func (p *parameter) schema(s spelling) jsontext.Value {
 	return evidence.Object(fields...)
 }
 
-// outputSchema stays open: answers of the service are passed through in it.
+// outputSchema stays open, because answers of the service are passed through.
 func (t *tool) outputSchema() json.RawMessage {
 	var properties []evidence.Field
 	var required []string
 	for _, r := range t.results {
-		properties = append(properties, evidence.Field{Name: r.name, Value: evidence.Object(evidence.Field{Name: "type", Value: evidence.Text(r.kind)})})
+		properties = append(properties, raw(r.name, evidence.Object(optional("type", r.kind), optional("description", r.description))))
 		if r.required {
 			required = append(required, r.name)
 		}
 	}
 	return json.RawMessage(evidence.Object(
-		evidence.Field{Name: "type", Value: evidence.Text("object")},
-		evidence.Field{Name: "properties", Value: evidence.Object(properties...)},
-		evidence.Field{Name: "required", Value: texts(required)},
+		field("type", "object"),
+		raw("properties", evidence.Object(properties...)),
+		raw("required", texts(required)),
 	))
 }
 
@@ -170,7 +175,7 @@ func texts(all []string) jsontext.Value {
 	return evidence.Array(values...)
 }
 
-// argumentNames lists the arguments of the tool, for an error about one that does not exist.
+// argumentNames lists the arguments of the tool.
 func (t *tool) argumentNames() []string {
 	var all []string
 	for _, p := range t.parameters {

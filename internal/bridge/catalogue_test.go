@@ -3,7 +3,7 @@ package bridge_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,21 +13,15 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/bridge"
+	goldenfile "github.com/loopgridio/loopgrid-mcp/internal/golden"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files") //nolint:gochecknoglobals // a test flag
-
-// golden compares got with a file under testdata, which -update rewrites. TestNoOrphans fails on a file that no test reads.
+// golden compares got with a file under testdata. TestNoOrphans fails on a file that no test reads.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, got, 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run go test ./internal/bridge -update")
-	assert.Equal(t, string(want), string(got), path)
+	goldenfile.Equal(t, filepath.Join("testdata", name), string(got))
 }
 
 func indented(t *testing.T, raw json.RawMessage) []byte {
@@ -59,14 +53,65 @@ func toolNames(tools []listedTool) []string {
 	return names
 }
 
-var order = []string{"record_decision", "record_review", "record_action", "record_outcome", "get_evidence", "verify_evidence"} //nolint:gochecknoglobals // constant
+// allTools are the tools in the order of their use, without a prefix.
+func allTools() []string {
+	var names []string
+	for _, tool := range bridge.Document() {
+		names = append(names, strings.TrimPrefix(tool.Name, "loopgrid."))
+	}
+	return names
+}
 
 func inSpelling(prefix string) []string {
 	var names []string
-	for _, name := range order {
+	for _, name := range allTools() {
 		names = append(names, prefix+name)
 	}
 	return names
+}
+
+// leastArguments are arguments for each tool, without a prefix: the required ones, with a value that passes the check.
+func leastArguments(t *testing.T) map[string]string {
+	t.Helper()
+	x := serve(t, newService(t))
+	x.initialize("test-client")
+	x.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
+	all := map[string]string{}
+	for _, tool := range listed(t, x.receive()) {
+		var schema struct {
+			Required   []string
+			Properties map[string]struct {
+				Type string
+				Enum []string
+			}
+		}
+		require.NoError(t, json.Unmarshal(tool.InputSchema, &schema))
+		var members []string
+		for _, name := range schema.Required {
+			p := schema.Properties[name]
+			value := map[string]string{"string": `"x"`, "object": "{}", "boolean": "false"}[p.Type]
+			if p.Enum != nil {
+				value = `"` + p.Enum[0] + `"`
+			}
+			members = append(members, `"`+name+`":`+value)
+		}
+		all[strings.TrimPrefix(tool.Name, "loopgrid.")] = "{" + strings.Join(members, ",") + "}"
+	}
+	return all
+}
+
+func TestTheCatalogueStandsOnce(t *testing.T) {
+	t.Parallel()
+	sixTools := []string{"record_decision", "record_review", "record_action", "record_outcome", "get_evidence", "verify_evidence"}
+	require.GreaterOrEqual(t, len(allTools()), len(sixTools))
+	assert.Equal(t, sixTools, allTools()[:len(sixTools)], "the names are an interface")
+	for _, tool := range bridge.Document() {
+		assert.Equal(t, strings.Replace(tool.Name, ".", "_", 1), tool.Underscore)
+		assert.Regexp(t, `^[A-Z].*\.$`, tool.Summary)
+		assert.NotContains(t, tool.Summary, "{")
+		assert.NotEmpty(t, tool.Effect)
+		assert.NotEmpty(t, tool.Routes)
+	}
 }
 
 func TestCatalogueAsClientsSeeIt(t *testing.T) {
@@ -74,21 +119,37 @@ func TestCatalogueAsClientsSeeIt(t *testing.T) {
 	x := serve(t, newService(t))
 	golden(t, "catalogue/initialize.json", indented(t, json.RawMessage(x.initialize("test-client"))))
 	x.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
-	golden(t, "catalogue/tools.json", indented(t, json.RawMessage(x.receive())))
+	line := x.receive()
+	var answer struct {
+		Result struct{ Tools []json.RawMessage }
+	}
+	require.NoError(t, json.Unmarshal([]byte(line), &answer))
+	require.Len(t, answer.Result.Tools, len(allTools()))
+	for i, name := range allTools() {
+		golden(t, "catalogue/"+name+".json", indented(t, answer.Result.Tools[i]))
+	}
 
 	modern := serve(t, newService(t))
 	modern.send(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":` + modernMeta("cursor-vscode") + `}}`)
 	golden(t, "catalogue/discover-underscore.json", indented(t, json.RawMessage(modern.receive())))
 	modern.send(`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":` + modernMeta("cursor-vscode") + `}}`)
-	golden(t, "catalogue/tools-underscore.json", indented(t, json.RawMessage(modern.receive())))
+	var underscored struct {
+		Result struct{ Tools []json.RawMessage }
+	}
+	require.NoError(t, json.Unmarshal([]byte(modern.receive()), &underscored))
+	for i, dotted := range answer.Result.Tools {
+		assert.Equal(t, strings.ReplaceAll(string(dotted), "loopgrid.", "loopgrid_"), string(underscored.Result.Tools[i]), "the spelling is the only difference")
+	}
 }
 
 func modernMeta(client string) string {
 	return `{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"` + client + `","version":"1"}}`
 }
 
-func TestNoOrphans(t *testing.T) {
-	t.Parallel()
+// orphans lists the golden files below dir that no test reads: those of the catalogue are named by its tools, the others in full in the
+// test that reads them.
+func orphans(t *testing.T, dir string) []string {
+	t.Helper()
 	var sources strings.Builder
 	files, err := filepath.Glob("*_test.go")
 	require.NoError(t, err)
@@ -97,14 +158,35 @@ func TestNoOrphans(t *testing.T) {
 		require.NoError(t, err)
 		sources.Write(text)
 	}
-	for _, folder := range []string{"catalogue", "review", "texts"} {
-		entries, err := os.ReadDir(filepath.Join("testdata", folder))
-		require.NoError(t, err)
-		for _, e := range entries {
-			name := strings.TrimSuffix(e.Name(), filepath.Ext(e.Name()))
-			assert.Contains(t, sources.String(), name, "no test reads testdata/%s/%s", folder, e.Name())
-		}
+	for _, tool := range allTools() {
+		sources.WriteString(`"catalogue/` + tool + `.json"`)
 	}
+	var found []string
+	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		name = filepath.ToSlash(name)
+		if !strings.HasPrefix(name, "fuzz/") && !strings.Contains(sources.String(), `"`+name+`"`) {
+			found = append(found, name)
+		}
+		return err
+	}))
+	return found
+}
+
+func TestNoOrphans(t *testing.T) {
+	t.Parallel()
+	assert.Empty(t, orphans(t, "testdata"), "no test reads them")
+
+	planted := t.TempDir()
+	want := []string{"catalogue/" + "tool.json", "review/" + "form.txt", "texts/" + "a.txt"}
+	for _, name := range append([]string{"texts/lost.txt"}, want...) {
+		require.NoError(t, os.MkdirAll(filepath.Join(planted, filepath.Dir(name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(planted, name), nil, 0o600))
+	}
+	assert.Equal(t, want, orphans(t, planted))
 }
 
 func TestNamesByClient(t *testing.T) {
@@ -119,6 +201,18 @@ func TestNamesByClient(t *testing.T) {
 		{"", "goose", "loopgrid_"},
 		{"", "goose-desktop", "loopgrid_"},
 		{"", "my-cursor", "loopgrid."},
+		{"", "continue-cli-client", "loopgrid_"},
+		{"", "fast-agent-mcp", "loopgrid_"},
+		{"", "mcp-use", "loopgrid_"},
+		{"", "nanocoder-mcp-client", "loopgrid_"},
+		{"", "fastmcp", "loopgrid_"},
+		{"", "@langchain/mcp-adapters", "loopgrid_"},
+		{"", "ai-sdk-mcp-client", "loopgrid_"},
+		{"", "qwen-cli-mcp-client-loopgrid", "loopgrid_"},
+		{"", "@cline/core", "loopgrid_"},
+		{"", "mcp", "loopgrid."},
+		{"", "mcporter", "loopgrid."},
+		{"", "gemini-cli-mcp-client", "loopgrid."},
 		{"auto", "codex-mcp-client", "loopgrid."},
 		{"dotted", "claude-ai", "loopgrid."},
 		{"underscore", "claude-code", "loopgrid_"},
@@ -182,7 +276,7 @@ func TestSchemasFitEveryHost(t *testing.T) {
 		for _, hint := range []string{"readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"} {
 			assert.Contains(t, tool.Annotations, hint, tool.Name)
 		}
-		for _, word := range []string{`"$ref"`, `"anyOf"`, `"oneOf"`, `"allOf"`, `"const"`, `"format"`, "null"} {
+		for _, word := range []string{`"$ref"`, `"anyOf"`, `"oneOf"`, `"allOf"`, `"const"`, `"format"`, `"null"`} {
 			assert.NotContains(t, string(tool.InputSchema), word, tool.Name)
 			assert.NotContains(t, string(tool.OutputSchema), word, tool.Name)
 		}

@@ -80,9 +80,9 @@ func TestAWriteWithoutAnswerAtTheEnd(t *testing.T) {
 		part            string // of the request that is not answered
 		want            string
 	}{
-		"decision": {"loopgrid.record_decision", decideSlowly, "POST /api/v1/decisions", "Outcome unknown: the server was told to end before LoopGrid had answered.\n" +
-			"What became of the call:\n- decision: outcome unknown\n- model_event: outcome unknown\n" +
-			"To find out and to finish, call loopgrid.record_decision again with idempotency_key \"k\" and otherwise the same arguments: what is recorded already is not recorded again."},
+		"decision": {"loopgrid.record_decision", decideSlowly, "POST /api/v1/decisions", "Outcome unknown: the server shut down before LoopGrid answered.\n" +
+			"What became of each step:\n- decision: outcome unknown\n- model_event: outcome unknown\n" +
+			"To find out and to finish, call loopgrid.record_decision again with idempotency_key \"k\" and otherwise the same arguments: nothing is recorded twice."},
 		"second step": {"loopgrid.record_decision", decideSlowly, "/events", "- decision: recorded now\n- model_event: outcome unknown\ndecision_id: dec_"},
 		"action": {
 			"loopgrid.record_action", `{"decision_id":"dec_1","tool":"t","idempotency_key":"k"}`, "/events",
@@ -120,7 +120,7 @@ func TestAWriteWithoutAnswerAtTheEnd(t *testing.T) {
 
 				turn := make(chan error, 1)
 				go func() {
-					w := x.client.NewWrite()
+					w := x.client.NewTurn()
 					defer w.End()
 					turn <- w.Begin(t.Context())
 				}()
@@ -150,8 +150,8 @@ func TestReadsThatAreCut(t *testing.T) {
 			synctest.Wait()
 			close(x.stop)
 			line := x.receive()
-			assert.Contains(t, line, ": the server was told to end before LoopGrid had answered.\\nIt reads only: call again.")
-			assert.Contains(t, x.log.String(), `cause="the server is ending"`)
+			assert.Contains(t, line, ": the server shut down before LoopGrid answered.\\nNothing was changed: it is safe to call again.")
+			assert.Contains(t, x.log.String(), `cause="the server is shutting down"`)
 		})
 	}
 }

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -24,25 +23,13 @@ const (
 	hiddenKey = "[service key]"
 )
 
-// hideKey returns the middleware that takes the service key out of every answer, should a service or something in front of it send
-// it back: in an event, a verification, or an error, it would end up in the transcript of the host. Questions and progress go
-// another way, and hide it where they are made.
-func hideKey(hide keyHider) mcp.Middleware {
-	return func(next mcp.MethodHandler) mcp.MethodHandler {
-		if hide.plain == "" {
-			return next
-		}
-		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			res, err := next(ctx, method, req)
-			if coded, ok := errors.AsType[*jsonrpc.Error](err); ok {
-				return res, &jsonrpc.Error{Code: coded.Code, Message: hide.text(coded.Message), Data: hide.json(coded.Data)}
-			}
-			if answer, ok := res.(*mcp.CallToolResult); ok && answer != nil {
-				hide.result(answer)
-			}
-			return res, err
-		}
+// error hides the key in an error that go-sdk sends as one of JSON-RPC.
+func (h keyHider) error(err error) error {
+	coded, ok := errors.AsType[*jsonrpc.Error](err)
+	if !ok || h.plain == "" {
+		return err
 	}
+	return &jsonrpc.Error{Code: coded.Code, Message: h.text(coded.Message), Data: h.json(coded.Data)}
 }
 
 // keyHider knows the key as it is, and as it stands in a JSON string. The zero keyHider hides nothing.

@@ -19,7 +19,7 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-const leaked = `lg_live_"0123456789\é`
+const leaked = `lg_live_"0123456789\z`
 
 // A service that sends the key back in an answer must not get it into the transcript of the host.
 func TestTheKeyIsHiddenInResults(t *testing.T) {
@@ -38,7 +38,7 @@ func TestTheKeyIsHiddenInResults(t *testing.T) {
 	everything, _ := json.Marshal(r)
 	assert.NotContains(t, string(everything), "0123456789")
 
-	s.answerWith("", http.StatusOK, "application/json", `{"decision_id":"dec_1","idempotent_replay":true,"event":`+strings.Replace(event, "tool_executed", "lg_live_\\\"0123456789\\\\é", 1)+`}`)
+	s.answerWith("", http.StatusOK, "application/json", `{"decision_id":"dec_1","idempotent_replay":true,"event":`+strings.Replace(event, "tool_executed", "lg_live_\\\"0123456789\\\\z", 1)+`}`)
 	text := x.fails("loopgrid.record_decision", `{"decision_type":"t","proposed_action":{},"idempotency_key":"k"}`)
 	assert.NotContains(t, text, "0123456789")
 	assert.NotContains(t, x.log.String(), "0123456789")
@@ -101,15 +101,15 @@ func TestALostReadCanBeCalledAgain(t *testing.T) {
 	t.Parallel()
 	x, s := open(t, "LOOPGRID_MCP_TIMEOUT_SECONDS=0.01")
 	s.before = func(sent) (*http.Response, error) { return nil, errReset }
-	assert.Contains(t, x.fails("loopgrid.verify_evidence", `{"decision_id":"dec_1"}`), "It reads only: call again")
-	assert.Contains(t, x.fails("loopgrid.get_evidence", `{"decision_id":"dec_1"}`), "It reads only: call again")
+	assert.Contains(t, x.fails("loopgrid.verify_evidence", `{"decision_id":"dec_1"}`), "Nothing was changed: it is safe to call again.")
+	assert.Contains(t, x.fails("loopgrid.get_evidence", `{"decision_id":"dec_1"}`), "Nothing was changed: it is safe to call again.")
 }
 
 func TestUnknownArgumentsListTheNamesOnce(t *testing.T) {
 	t.Parallel()
 	x, _ := open(t)
 	text := x.fails("loopgrid.verify_evidence", `{"decision_id":"dec_1","foo":1,"bar":2,"Decision_Id":3}`)
-	assert.Equal(t, "loopgrid.verify_evidence: 3 problems with the arguments.\n"+
+	assert.Equal(t, "Not recorded: 3 problems with the arguments of loopgrid.verify_evidence.\n"+
 		"- \"foo\": unknown argument; the arguments are decision_id\n- \"bar\": unknown argument\n"+
 		"- \"Decision_Id\": unknown argument; did you mean decision_id?\nNothing was recorded.", text)
 }
@@ -119,8 +119,8 @@ func TestNextIsNoDeadEndInProofOnly(t *testing.T) {
 	t.Parallel()
 	x, _ := open(t)
 	r := x.ok("loopgrid.record_decision", `{"decision_type":"t","proposed_action":{"amount":720},"policy_id":"refund-policy","privacy_mode":"proof_only"}`)
-	assert.Equal(t, "human_approval_required: do not act. LoopGrid takes no review of a decision in privacy mode proof_only: ask a person, "+
-		"or record the decision anew in another mode with a new idempotency_key.", r.str(t, "next"))
+	assert.Equal(t, "human_approval_required: No, do not act. LoopGrid takes no review of a decision in privacy mode proof_only: ask a person, "+
+		"or record the decision again in another mode with a new idempotency_key.", r.str(t, "next"))
 }
 
 // A call that repeats a decision and leaves out its policy does not know what the policy said.
@@ -128,9 +128,9 @@ func TestNextOfAReplayWithoutAPolicyIsTrue(t *testing.T) {
 	t.Parallel()
 	x, _ := open(t)
 	const arguments = `{"decision_type":"t","proposed_action":{"amount":5000},"idempotency_key":"k"`
-	assert.Contains(t, x.ok("loopgrid.record_decision", arguments+`,"policy_id":"refund-policy"}`).str(t, "next"), "blocked: do not act.")
-	assert.Equal(t, "captured: this call asked no policy, so its answer allows nothing; loopgrid.get_evidence shows whether a policy result was recorded before, "+
-		"and act only as that says.", x.ok("loopgrid.record_decision", arguments+`}`).str(t, "next"))
+	assert.Contains(t, x.ok("loopgrid.record_decision", arguments+`,"policy_id":"refund-policy"}`).str(t, "next"), "blocked: No, do not act.")
+	assert.Equal(t, "captured: No, do not act on this answer: this call evaluated no policy. loopgrid.get_evidence shows whether an earlier call recorded "+
+		"a policy result; follow that one.", x.ok("loopgrid.record_decision", arguments+`}`).str(t, "next"))
 }
 
 // The key of another decision says nothing about the state of this one.
@@ -142,7 +142,7 @@ func TestAKeyOfAnotherDecisionIsNoRefusalOfTheAction(t *testing.T) {
 	}
 	x.ok("loopgrid.record_action", `{"decision_id":"`+decide()+`","tool":"t","idempotency_key":"a"}`)
 	text := x.fails("loopgrid.record_action", `{"decision_id":"`+decide()+`","tool":"t","idempotency_key":"a"}`)
-	assert.True(t, strings.HasSuffix(text, "The idempotency_key is in use for another decision of this workspace: use a new key."), text)
+	assert.True(t, strings.HasSuffix(text, "The idempotency_key is already used for another decision of this workspace: use a new key."), text)
 }
 
 // fuzzed is a bridge that a fuzz target calls over and over.

@@ -601,7 +601,7 @@ func (p *program) count(one *piece) int {
 	for _, e := range events {
 		if one.is(&e) && (id == "" || e.DecisionID == id) {
 			n++
-			if shown := loopgrid.Member(e.Payload, "input_commitment"); one.evaluated != "" && shown != "" && shown != one.evaluated {
+			if shown := evidence.GetText(e.Payload, "input_commitment"); one.evaluated != "" && shown != "" && shown != one.evaluated {
 				p.failf("the policy was asked something else: %s", e.Payload)
 			}
 		}

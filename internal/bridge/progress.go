@@ -19,18 +19,18 @@ type progress struct {
 	ended   sync.WaitGroup
 }
 
-// startProgress returns nil, which is usable, where the client asked for no progress.
+// startProgress returns nil, which is usable, if the client did not ask for progress.
 func startProgress(ctx context.Context, req *mcp.CallToolRequest, hide keyHider) *progress {
 	token := req.Params.GetProgressToken()
 	if token == nil || req.Session == nil {
 		return nil
 	}
 	p := &progress{session: req.Session, hide: hide, token: token, steps: make(chan string), done: make(chan struct{})}
-	p.ended.Go(func() { p.tick(ctx) })
+	p.ended.Go(func() { p.notify(ctx) })
 	return p
 }
 
-func (p *progress) tick(ctx context.Context) {
+func (p *progress) notify(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	message, count := "waiting for LoopGrid", 0.0
@@ -42,7 +42,7 @@ func (p *progress) tick(ctx context.Context) {
 		case <-ticker.C:
 		}
 		count++
-		// A client that cannot be told any more is noticed by the connection, not here.
+		// The transport notices a client that cannot be reached any more.
 		_ = p.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: count, Message: p.hide.text(message)})
 	}
 }
@@ -58,7 +58,7 @@ func (p *progress) step(message string) {
 	}
 }
 
-// stop ends the notifications; when it returns none is under way, so that none follows the answer.
+// stop ends the notifications; when it returns none is being sent, so that none follows the answer.
 func (p *progress) stop() {
 	if p == nil {
 		return

@@ -21,9 +21,9 @@ func TestRecordDecision(t *testing.T) {
 	sent := s.sentSince(0)
 	require.Len(t, sent, 4)
 	assert.Equal(t, "POST /api/v1/decisions", sent[0].String())
-	assert.Equal(t, `{"decision_type":"customer_refund","service_name":"svc","workspace_id":"default","agent":{"id":"a-1","version":"2"},"authority":{"limit_usd":1500},`+
+	assert.Equal(t, `{"decision_type":"customer_refund","service_name":"svc","agent":{"id":"a-1","version":"2"},"authority":{"limit_usd":1500},`+
 		`"model":{"name":"m"},"context":{"c":1},"input":{"i":2},"proposed_action":{"tool":"stripe.refunds.create","amount":720.0,"currency":"USD"},`+
-		`"metadata":{"source":"loopgrid-mcp","k":1},"privacy_mode":"full","idempotency_key":"k-1"}`, sent[0].body)
+		`"metadata":{"source":"loopgrid-mcp","k":1},"workspace_id":"default","privacy_mode":"full","idempotency_key":"k-1"}`, sent[0].body)
 	assert.Equal(t, "POST /api/v1/decisions/"+id+"/events", sent[1].String())
 	assert.Regexp(t, `^{"event_type":"model_completed","actor_type":"agent","actor_id":"a-1","payload":{"text":"é"},"idempotency_key":"lgm1-model-[0-9a-f]{40}"}$`, sent[1].body)
 	assert.Equal(t, "POST /api/v1/workspaces/default/policies/evaluate", sent[2].String())
@@ -46,7 +46,7 @@ func TestRecordDecision(t *testing.T) {
 	assert.Equal(t, "false", r.member(t, "action_executed"))
 	assert.Equal(t, "k-1", r.str(t, "idempotency_key"))
 	assert.Equal(t, "true", r.member(t, "commitment_verified"))
-	assert.Equal(t, "human_approval_required: do not act yet. A person has to approve this decision first; loopgrid.get_evidence shows whether one has.", r.str(t, "next"))
+	assert.Equal(t, "human_approval_required: No, do not act yet. A person must approve this decision first; loopgrid.get_evidence shows whether one has.", r.str(t, "next"))
 	assert.Equal(t, "decision_created", r.str(t, "receipt", "event_type"))
 	assert.NotContains(t, members(t, r.member(t, "receipt")), "payload")
 	assert.Contains(t, r.member(t, "receipt", "proof"), "signature")
@@ -69,7 +69,7 @@ func TestRecordDecisionWithLittle(t *testing.T) {
 	assert.Contains(t, s.sentSince(0)[0].body, `"workspace_id":"w 1é"`)
 	key := r.str(t, "idempotency_key")
 	assert.Contains(t, s.sentSince(0)[0].body, `"idempotency_key":"`+key+`"`, "a call without a key gets one")
-	assert.Contains(t, r.str(t, "next"), "no policy was asked")
+	assert.Contains(t, r.str(t, "next"), "captured: Yes, you may act if your own authority covers it: no policy was evaluated")
 	assert.NotContains(t, members(t, r.text()), "note")
 	assert.NotContains(t, members(t, r.text()), "model_event")
 
@@ -84,17 +84,17 @@ func TestRecordDecisionWithLittle(t *testing.T) {
 func TestNextByPolicyResult(t *testing.T) {
 	t.Parallel()
 	for action, want := range map[string]string{
-		`{"amount":320}`:  "auto_allowed: the policy allows the action. After it was carried out, call loopgrid.record_action.",
-		`{"amount":720}`:  "human_approval_required: do not act yet. A person has to approve this decision first; loopgrid.get_evidence shows whether one has.",
-		`{"amount":1501}`: "blocked: do not act. The policy forbids the action.",
-		`{}`:              "manual_review_required: the policy could not judge the action. Ask a person before acting.",
+		`{"amount":320}`:  "auto_allowed: Yes, you may act: the policy allows the action. After the action, call loopgrid.record_action.",
+		`{"amount":720}`:  "human_approval_required: No, do not act yet. A person must approve this decision first; loopgrid.get_evidence shows whether one has.",
+		`{"amount":1501}`: "blocked: No, do not act. The policy forbids the action.",
+		`{}`:              "manual_review_required: No, do not act until a person has told you to: the policy could not judge the action. LoopGrid takes no review of such a decision and does not stop the action, so ask the person yourself.",
 	} {
 		x, _ := open(t)
 		assert.Equal(t, want, x.ok("loopgrid.record_decision", `{"decision_type":"t","policy_id":"refund-policy","proposed_action":`+action+`}`).str(t, "next"))
 	}
 	x, s := open(t)
 	s.answerWith("evaluate", http.StatusOK, "application/json", `{"policy_id":"refund-policy","decision":"perhaps\u202e"}`)
-	assert.Contains(t, x.ok("loopgrid.record_decision", `{"decision_type":"t","policy_id":"refund-policy","proposed_action":{}}`).str(t, "next"), `unknown: this version does not know the policy's result perhaps\u202e. Ask a person`)
+	assert.Contains(t, x.ok("loopgrid.record_decision", `{"decision_type":"t","policy_id":"refund-policy","proposed_action":{}}`).str(t, "next"), `unknown: No, do not act: this version does not know the policy result "perhaps\u202e". Ask a person`)
 }
 
 func TestWarnings(t *testing.T) {
@@ -236,7 +236,7 @@ func TestKeyUsedForSomethingElse(t *testing.T) {
 
 			text := x.fails("loopgrid.record_decision", `{"decision_type":"customer_refund","proposed_action":{"tool":"stripe.refunds.create","amount":720},"model_output":{},`+create+`}`)
 			assert.Equal(t, `Not recorded: the decision. The idempotency_key "k" was used before for something else: a decision_created event by agent mcp-agent of decision `+id+".\n"+
-				"Use another idempotency_key for this one, or repeat the first call with its own arguments.", text)
+				"Use another idempotency_key for this call, or repeat the first call with its own arguments.", text)
 			text = x.fails("loopgrid.record_action", `{"decision_id":"`+id+`","tool":"t","idempotency_key":"k"}`)
 			assert.Contains(t, text, `Not recorded: the action of decision `+id+`. The idempotency_key "k" was used before for something else: a decision_created event`)
 			assert.Len(t, s.sandbox.Events("default"), before)

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"net/http"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -12,22 +13,20 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
-// recordReview is the tool that records a person's review. The operator opens it and names the reviewer. The person is asked by a form
-// where the host can show one; where it cannot, or where the operator wants it so, the host has to have a person confirm the call.
-func recordReview() *tool {
+func recordReviewTool() *tool {
 	yes := true
 	return &tool{
 		name:  "record_review",
 		title: "Record a human review",
 		description: "Ask a person to approve or reject a decision whose policy result is human_approval_required, and record the answer. " +
-			"Disabled unless the operator enables it, who also names the reviewer. Where the host cannot ask, call it only with a person's explicit answer.",
+			"Disabled unless the operator enables it and names the reviewer. If the host cannot ask, call it only with a person's explicit answer.",
 		parameters: []parameter{
 			decisionID(),
-			{name: "action", kind: textKind, required: true, choices: []string{"approve", "reject"}, description: "What you propose or the person told you; a person who is asked decides."},
-			{name: "reason", kind: textKind, limit: 1000, description: "The reason for it; a person who is asked gives an own one."},
+			{name: "action", kind: textKind, required: true, choices: []string{"approve", "reject"}, description: "What you propose, or what the person told you. If a person is asked, their choice counts."},
+			{name: "reason", kind: textKind, limit: maxReason, description: "The reason. If a person is asked, they give their own."},
 		},
 		results: []result{
-			{"decision_id", "string", true},
+			{name: "decision_id", kind: "string", required: true},
 			{name: "review", kind: "object"},
 			{name: "state", kind: "string"},
 			{name: "human_confirmation", kind: "string"},
@@ -39,45 +38,43 @@ func recordReview() *tool {
 		},
 		annotations: mcp.ToolAnnotations{ReadOnlyHint: false, DestructiveHint: &yes, IdempotentHint: false, OpenWorldHint: &yes},
 		meta:        mcp.Meta{"anthropic/requiresUserInteraction": true},
-		scope:       config.ReviewCalls,
+		touches:     config.ReviewCalls,
 		effect:      "appends one event, if enabled",
-		route:       "POST /api/v1/decisions/{id}/review",
-		run:         func(ctx context.Context, c *call) *mcp.CallToolResult { return c.review(ctx) },
+		routes:      "POST /api/v1/decisions/{id}/review",
+		handle:      recordReview,
 	}
 }
 
-// review asks the person where that is to be done and can be, and records.
-func (c *call) review(ctx context.Context) *mcp.CallToolResult {
-	id := c.args.text("decision_id")
+// recordReview records a person's review. The operator enables it and names the reviewer. The person is asked in a form if the host can
+// show one; otherwise, or if the operator prefers it, the host must have a person confirm the call.
+func recordReview(ctx context.Context, c *call) *mcp.CallToolResult {
+	p := proposal{decisionID: c.args.text("decision_id"), action: c.args.text("action"), reason: c.args.text("reason")}
 	if !c.settings.EnableReviewTool {
 		c.outcome = "disabled"
-		return c.success(flag("recorded", false), flag("disabled", true), field("decision_id", id), field("message",
-			"Recording reviews is disabled here. Nothing was recorded: the review has to be made in LoopGrid itself. An operator who wants it here sets "+
+		return c.success(flag("recorded", false), flag("disabled", true), field("decision_id", p.decisionID), field("message",
+			"Nothing was recorded: recording reviews is disabled here. "+inLoopGrid+" An operator who wants reviews here sets "+
 				"LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true and LOOPGRID_MCP_REVIEWER_ID."))
 	}
-	p := proposal{decisionID: id, action: c.args.text("action"), reason: c.args.text("reason")}
 	params := c.req.Params
 	switch setting := c.settings.ReviewConfirmation; {
 	case params.RequestState != "" || len(params.InputResponses) > 0:
-		return c.takeAnswer(ctx, p)
+		return c.takeSealedAnswer(ctx, p)
 	case setting != config.HostConfirmation && canAsk(c.req):
 		return c.ask(ctx, p)
 	case setting == config.RequiredConfirmation:
 		c.outcome = "cannot ask"
-		return failed("Not recorded: "+theReview(id)+". A person has to confirm it in a form, as the operator decided (LOOPGRID_MCP_REVIEW_CONFIRMATION=required), "+
-			"and this host cannot show one: it does not support form elicitation.", inLoopGrid)
+		return failed("Not recorded: "+p.what()+". The operator requires that a person confirms it in a form (LOOPGRID_MCP_REVIEW_CONFIRMATION=required), "+
+			"and this host cannot show forms: it does not support elicitation.", inLoopGrid)
 	default:
-		return c.record(ctx, id, confirmed{review: c.reviewOf(p.action, p.reason), by: byHost})
+		return c.recordConfirmed(ctx, p, confirmed{review: c.reviewOf(p.action, p.reason), by: byHost})
 	}
 }
-
-func theReview(id string) string { return "the review of decision " + id }
 
 func (c *call) reviewOf(action, reason string) *loopgrid.Review {
 	return &loopgrid.Review{Action: action, Reviewer: c.settings.ReviewerID, Reason: reason}
 }
 
-// inLoopGrid is the way that is left where the person cannot be asked here.
+// inLoopGrid is the way that remains if the person cannot be asked here.
 const inLoopGrid = "A person can review the decision in LoopGrid itself."
 
 // confirmation is the value of human_confirmation: who made sure that a person decided.
@@ -85,7 +82,7 @@ type confirmation string
 
 const (
 	byPerson confirmation = "elicited" // this program asked the person
-	byHost   confirmation = "host"     // nobody but the host
+	byHost   confirmation = "host"     // only the host did, if anyone
 )
 
 // confirmed is a review to record.
@@ -95,92 +92,74 @@ type confirmed struct {
 	note   string // for the result
 }
 
-// record posts a review.
-func (c *call) record(ctx context.Context, id string, r confirmed) *mcp.CallToolResult {
-	what := theReview(id)
-	c.write = c.client.NewWrite()
-	defer c.write.End()
-	if err := c.begin(ctx, ""); err != nil {
-		return c.reviewFailed(what, err)
+// recordConfirmed posts a review.
+func (c *call) recordConfirmed(ctx context.Context, p proposal, r confirmed) *mcp.CallToolResult {
+	c.turn = c.client.NewTurn()
+	defer c.turn.End()
+	c.steps.expect(p.decisionID, "", p.what())
+	release, err := c.takeTurn(ctx)
+	if err != nil {
+		return c.reviewFailed(p, err)
 	}
-	defer c.begun(id, what)()
+	defer release()
 	c.progress.step("recording the review")
-	reviewed, err := c.write.Review(ctx, id, r.review)
+	reviewed, err := c.turn.Review(ctx, p.decisionID, r.review)
 	switch {
 	case err == nil:
 	case loopgrid.OutcomeOf(err) == loopgrid.Unknown:
-		return c.settleReview(ctx, id, r, err)
+		return c.settleReview(ctx, p, r, err)
 	default:
-		return c.reviewFailed(what, err)
+		return c.reviewFailed(p, err)
 	}
 	c.warnSandbox(reviewed.Sandbox)
 	c.warnMismatch(compareCommitment(&reviewed.Event, r.review.Payload()))
 	return c.succeed(evidence.Merge(reviewed.Raw, field("human_confirmation", string(r.by)), optional("note", r.note), raw("warnings", c.warningList())))
 }
 
-func (c *call) reviewFailed(what string, err error) *mcp.CallToolResult {
-	c.outcome = "not recorded"
-	return failed("Not recorded: "+what+". "+upper(sentence(err)), c.mendReview(err))
-}
-
-// mendReview is [call.mendable] for /review, whose conflicts carry no code.
-func (c *call) mendReview(err error) string {
-	api := conflict(err)
-	switch {
-	case api == nil || api.Code != "":
-		return c.mendable(err)
-	case api.Detail == "Decision already reviewed":
-		return c.mendConflict("review_already_recorded")
-	default:
-		return "The recorded policy result asks for no review, or none is recorded: " + c.the("get_evidence") + " shows the state."
-	}
+func (c *call) reviewFailed(p proposal, err error) *mcp.CallToolResult {
+	c.failedWith("not recorded", err)
+	return failed("Not recorded: "+p.what()+". "+capitalized(whatHappened(err)), serviceSaid(err), c.remedyForReview(err))
 }
 
 // reviewSettles is how long a review without an answer may still be at work in the service.
 const reviewSettles = 6 * time.Second
 
-// settleReview finds out what became of a review whose answer was lost. The route takes no idempotency key, so it is not posted
-// again; LoopGrid is asked instead until the review is there, or can no longer come.
-func (c *call) settleReview(ctx context.Context, id string, r confirmed, lost error) *mcp.CallToolResult {
-	what := theReview(id)
+// settleReview finds out what became of a review whose answer was lost. The route takes no idempotency key, so it is not posted again;
+// LoopGrid is asked instead until the review is there, or can no longer arrive.
+func (c *call) settleReview(ctx context.Context, p proposal, r confirmed, lost error) *mcp.CallToolResult {
 	c.progress.step("finding out whether the review was recorded")
 	for end := time.Now().Add(reviewSettles); ; {
 		last := !time.Now().Before(end)
-		record, err := c.write.GetDecision(ctx, id)
+		record, err := c.turn.GetDecision(ctx, p.decisionID)
 		if err != nil {
 			var api *loopgrid.APIError
-			if last || errors.As(err, &api) && (api.Status == 401 || api.Status == 403) {
-				c.outcome = "outcome unknown"
-				return failed("Outcome unknown: "+what+" may or may not be recorded. "+upper(sentence(lost)),
-					"It could not be looked up: "+sentence(err)+" Do not send it again before a person has looked in LoopGrid.")
+			if last || errors.As(err, &api) && (api.Status == http.StatusUnauthorized || api.Status == http.StatusForbidden) {
+				c.failedWith("outcome unknown", lost)
+				return failed("Outcome unknown: "+p.what()+" may or may not be recorded. "+capitalized(whatHappened(lost)), serviceSaid(lost),
+					"Could not look it up: "+whatHappened(err)+" Do not send it again before a person has looked in LoopGrid.", serviceSaid(err))
 			}
 		} else if event := reviewIn(record); event != nil {
-			c.write.Settled()
-			return c.foundReview(what, id, r, event)
+			c.turn.Settled()
+			return c.foundReview(p, r, event)
 		} else if last {
-			return c.reviewFailed(what, lost)
+			return c.reviewFailed(p, lost)
 		}
 		time.Sleep(min(time.Second, max(0, time.Until(end))))
 	}
 }
 
-// reviewIn returns the review that is recorded of a decision; nil if there is none.
+// reviewIn returns the recorded review of a decision; nil if there is none.
 func reviewIn(record *loopgrid.DecisionRecord) *loopgrid.Event {
-	for i := range record.Events {
-		if t := record.Events[i].EventType; t == "human_approved" || t == "human_rejected" {
-			return &record.Events[i]
-		}
-	}
-	return nil
+	return firstOf(record, "human_approved", "human_rejected")
 }
 
 // foundReview is the result of a review that was found after its answer was lost: ours, or somebody else's.
-func (c *call) foundReview(what, id string, r confirmed, event *loopgrid.Event) *mcp.CallToolResult {
+func (c *call) foundReview(p proposal, r confirmed, event *loopgrid.Event) *mcp.CallToolResult {
 	if !isReview(event, r.review) {
 		c.outcome = "not recorded"
-		return failed("Not recorded: "+what+". Another review is recorded: "+describe(event)+".", c.mendConflict("review_already_recorded"))
+		return failed("Not recorded: "+p.what()+". Another review is recorded: "+describe(event)+".", c.remedyForConflict("review_already_recorded"))
 	}
-	return c.success(field("decision_id", id), raw("review", event.Raw), field("state", r.review.Action), field("human_confirmation", string(r.by)), optional("note", r.note))
+	return c.success(field("decision_id", p.decisionID), raw("review", event.Raw), field("state", r.review.Action), field("human_confirmation", string(r.by)), optional("note", r.note))
 }
 
 // isReview says whether an event is what was recorded of a review.

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 	"github.com/loopgridio/loopgrid-mcp/internal/sandbox"
 )
 
@@ -267,7 +267,7 @@ func TestThePersonDecidesNotTheModel(t *testing.T) {
 				require.False(t, r.IsError, r.text())
 				assert.Equal(t, chosen, r.str(t, "state"))
 				assert.Equal(t, "elicited", r.str(t, "human_confirmation"))
-				assert.Equal(t, "The person chose "+chosen+" where the call proposed "+proposed+". What the person chose is recorded.", r.str(t, "note"))
+				assert.Equal(t, "The call proposed "+proposed+" and the person chose "+chosen+"; the person's choice is recorded.", r.str(t, "note"))
 				posted := reviews(s)
 				assert.Equal(t, `{"action":"`+chosen+`","reviewer":"alice@acme.example","reason":""}`, posted[len(posted)-1])
 			}
@@ -314,7 +314,7 @@ func TestAnswersThatRecordNothing(t *testing.T) {
 				assert.Equal(t, tt.outcome, outcomes[len(outcomes)-1], tt.name)
 				fmt.Fprintf(&all, "== %s\n%s\n\n", tt.name, normal(r.text()))
 			}
-			golden(t, "review/"+map[string]string{legacy: "answers-legacy", modern: "answers-modern"}[era]+".txt", []byte(all.String()))
+			golden(t, map[string]string{legacy: "review/answers-legacy.txt", modern: "review/answers-modern.txt"}[era], []byte(all.String()))
 
 			q := h.asks(proposing(id, "approve", ""))
 			r := h.answer(q, `{"action":"accept","content":{"action":"reject","reason":"`+strings.Repeat("é", 1000)+`"}}`)
@@ -337,6 +337,7 @@ func TestAnswersThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	broken := map[string]string{
 		"half of a surrogate pair": `{"action":"accept","content":{"action":"approve","reason":"\ud800"}}`,
+		"invalid UTF-8":            "{\"action\":\"accept\",\"content\":{\"action\":\"\xff\"}}",
 		"a choice twice":           `{"action":"accept","content":{"action":"reject","action":"approve"}}`,
 	}
 	t.Run(legacy, func(t *testing.T) {
@@ -347,17 +348,18 @@ func TestAnswersThatCannotBeRead(t *testing.T) {
 		for name, answer := range broken {
 			r := h.answer(h.asks(proposing(id, "approve", "")), answer)
 			assert.True(t, r.IsError, name)
-			assert.Regexp(t, `^The client answered the question, but its answer is not usable \(.*\)\. Nothing was recorded\.$`, r.text())
+			assert.Regexp(t, `^Not recorded: the review of decision dec_\w+\. The client answered the question, but its answer is not usable \(.*\)\.\nNothing was recorded\.$`, r.text())
 		}
 		for answer, text := range map[string]string{
-			`"result":"approve"`: "The answer to the question could not be used. Nothing was recorded.",
-			`"error":{"code":-32601,"message":"elicitation/create is not there"}`: "The client did not put the question to a person: elicitation/create is not there. Nothing was recorded.",
+			`"result":"approve"`: "The answer could not be used.\nNothing was recorded.",
+			`"error":"secret"`:   "The client did not ask a person.\nThe client said: \"the error of the client is not usable\"\nNothing was recorded.",
+			`"error":{"code":-32601,"message":"elicitation/create is not there"}`: "The client did not ask a person.\nThe client said: \"elicitation/create is not there\"\nNothing was recorded.",
 		} {
 			q := h.asks(proposing(id, "approve", ""))
 			h.send(`{"jsonrpc":"2.0","id":` + string(q.id) + `,` + answer + `}`)
 			r, _ := h.read(h.receive(), q.call, "")
 			assert.True(t, r.IsError)
-			assert.Equal(t, text, r.text())
+			assert.Equal(t, "Not recorded: the review of decision "+id+". "+text, r.text())
 		}
 		assert.Empty(t, reviews(s))
 	})
@@ -369,7 +371,7 @@ func TestAnswersThatCannotBeRead(t *testing.T) {
 		for name, answer := range broken {
 			h.send(h.callLine("9", "loopgrid.record_review", q.arguments, answering(q.state, answer)))
 			line := h.receive()
-			assert.Contains(t, line, `"id":9,"error":{"code":-32602,`, name)
+			assert.Regexp(t, `"id":9,"error":{"code":-32(602|700),`, line, name)
 			assert.Contains(t, line, "; nothing was recorded", name)
 		}
 		for _, responses := range []string{`{"confirm_review":{}}`, `{"confirm_review":"approve"}`, `{"confirm_review":null}`, `"approve"`, `[]`} {
@@ -476,7 +478,7 @@ func TestAUsedQuestionIsAnsweredFromTheLedger(t *testing.T) {
 		assert.Equal(t, "approve", r.str(t, "state"), "what was answered first is recorded")
 		assert.Equal(t, first.member(t, "review", "event_id"), r.member(t, "review", "event_id"))
 		assert.Equal(t, "elicited", r.str(t, "human_confirmation"))
-		assert.Equal(t, "The question was answered by an earlier call, which recorded this review.", r.str(t, "note"))
+		assert.Equal(t, "An earlier call answered the question and recorded this review.", r.str(t, "note"))
 	}
 
 	id := h.waiting()
@@ -484,13 +486,13 @@ func TestAUsedQuestionIsAnsweredFromTheLedger(t *testing.T) {
 	require.True(t, h.answer(q, `{"action":"decline"}`).IsError)
 	r := again(q, accept)
 	assert.True(t, r.IsError, "who declined has not approved")
-	assert.Contains(t, r.text(), "Nothing was recorded by this call. The question was answered by an earlier call, and no review of decision "+id+" is recorded.")
+	assert.Contains(t, r.text(), "Nothing was recorded by this call: an earlier call answered the question, and no review of decision "+id+" is recorded.")
 
 	// The same review, of another question.
 	require.False(t, h.answer(h.asks(proposing(id, "approve", "")), accept).IsError)
 	r = again(q, accept)
 	assert.True(t, r.IsError, "who declined has not approved, even where another did")
-	assert.Contains(t, r.text(), "The question was answered by an earlier call. What is recorded is a human_approved event by human alice@acme.example of decision "+id+".")
+	assert.Contains(t, r.text(), "an earlier call answered the question. What is recorded is a human_approved event by human alice@acme.example of decision "+id+".")
 
 	q = h.asks(proposing(h.waiting(), "approve", ""))
 	s.answerWith("/review", 409, "application/json", `{"detail":"Decision already reviewed"}`)
@@ -516,7 +518,7 @@ func TestAnAnswerThatComesTwiceAtOnce(t *testing.T) {
 		for range 3 {
 			line := h.receive()
 			assert.Contains(t, line, `"state":"approve"`)
-			if strings.Contains(line, "The question was answered by an earlier call") {
+			if strings.Contains(line, "An earlier call answered the question") {
 				notes++
 			}
 		}
@@ -709,16 +711,16 @@ func TestABrokenConfirmationAsksNobody(t *testing.T) {
 	}
 }
 
-// TestCapabilitiesOfAnOlderSession: go-sdk asks by what initialize said, whatever a request says of itself.
-func TestCapabilitiesOfAnOlderSession(t *testing.T) {
+// TestARequestIsServedByTheVersionItNames: what initialize said of the client does not count for a request that speaks for itself.
+func TestARequestIsServedByTheVersionItNames(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	h := openReview(t, s, legacy, `{}`, "LOOPGRID_MCP_REVIEW_CONFIRMATION=required")
 	id := h.waiting()
-	r, q := h.begin("loopgrid.record_review", proposing(id, "approve", ""),
-		`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`)
-	require.Nil(t, q)
-	assert.Contains(t, r.text(), "LOOPGRID_MCP_REVIEW_CONFIRMATION=required")
+	assert.Contains(t, h.asksNobody(proposing(id, "approve", "")), "LOOPGRID_MCP_REVIEW_CONFIRMATION=required")
+	h.send(h.callLine("9", "loopgrid.record_review", proposing(id, "approve", ""),
+		`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`))
+	assert.Contains(t, h.receive(), `"resultType":"input_required"`)
 }
 
 func TestTheModelsReasonIsNotWhatIsWarnedOf(t *testing.T) {
@@ -754,7 +756,7 @@ func TestALostAnswerOfLoopGrid(t *testing.T) {
 				require.False(t, r.IsError, r.text())
 				assert.Equal(t, "reject", r.str(t, "state"))
 				assert.Equal(t, "elicited", r.str(t, "human_confirmation"))
-				assert.Contains(t, r.str(t, "note"), "The person chose reject")
+				assert.Contains(t, r.str(t, "note"), "the person chose reject")
 				assert.Len(t, reviews(s), 1)
 			})
 		})
@@ -792,12 +794,12 @@ func TestAPersonTakesTime(t *testing.T) {
 					assert.Contains(t, cancelled, `"requestId":`+string(q.id), "the host is told to close the form")
 					r, _ = h.read(ended, q.call, "")
 					assert.Equal(t, 10*time.Minute, time.Since(begun))
-					assert.Equal(t, "The question to the person ended without an answer. Nothing was recorded.", r.text())
+					assert.Regexp(t, `^Not recorded: the review of decision dec_\w+\. The question ended without an answer\.\nNothing was recorded\.$`, r.text())
 					h.send(`{"jsonrpc":"2.0","id":` + string(q.id) + `,"result":` + accept + `}`) // too late: belongs to no question
 				} else {
 					time.Sleep(10 * time.Minute)
 					r = h.answer(q, accept)
-					assert.Contains(t, r.text(), "The question is over, because it is not open for longer than 10 minutes.")
+					assert.Contains(t, r.text(), "The question has expired: it stays open for 10 minutes.")
 				}
 				assert.True(t, r.IsError)
 				assert.Len(t, reviews(s), 1)
@@ -832,7 +834,7 @@ func TestTheEndOfTheInputEndsAQuestion(t *testing.T) {
 					}
 					r, _ := h.read(line, q.call, "")
 					assert.Less(t, time.Since(begun), 200*time.Millisecond)
-					assert.Equal(t, "The question to the person ended without an answer. Nothing was recorded.", r.text())
+					assert.Regexp(t, `^Not recorded: the review of decision dec_\w+\. The question ended without an answer\.\nNothing was recorded\.$`, r.text())
 					assert.Empty(t, reviews(s))
 				})
 			})
@@ -975,17 +977,17 @@ func TestTheOfficialClient(t *testing.T) {
 			}
 			id := func() string {
 				_, text := call("loopgrid.record_decision", map[string]any{"decision_type": "t", "proposed_action": map[string]any{"amount": 720}, "policy_id": "refund-policy"})
-				return loopgrid.Member([]byte(text), "decision_id")
+				return evidence.GetText([]byte(text), "decision_id")
 			}
 			for _, tt := range []struct {
 				answer *mcp.ElicitResult
 				want   string
 			}{
 				{&mcp.ElicitResult{Action: "accept", Content: map[string]any{"action": "approve", "reason": "Seen."}}, `"state":"approve"`},
-				{&mcp.ElicitResult{Action: "accept", Content: map[string]any{"action": "reject"}}, `"note":"The person chose reject where the call proposed approve.`},
-				{&mcp.ElicitResult{Action: "decline"}, "The question was declined"},
-				{&mcp.ElicitResult{Action: "cancel"}, "The question was closed without an answer"},
-				{&mcp.ElicitResult{Action: "accept"}, "action is missing"},
+				{&mcp.ElicitResult{Action: "accept", Content: map[string]any{"action": "reject"}}, `"note":"The call proposed approve and the person chose reject;`},
+				{&mcp.ElicitResult{Action: "decline"}, "The person, or the host on their behalf, declined to answer."},
+				{&mcp.ElicitResult{Action: "cancel"}, "The form was closed without an answer"},
+				{&mcp.ElicitResult{Action: "accept"}, "action must be approve or reject"},
 			} {
 				answers <- tt.answer
 				r, text := call("loopgrid.record_review", map[string]any{"decision_id": id(), "action": "approve"})
@@ -1007,18 +1009,18 @@ func TestTheForm(t *testing.T) {
 	h := openReview(t, s, modern, forms)
 	const filler = "\u3164\u2800\u115f"
 	for _, tt := range []struct{ name, decisionType, action, reason string }{ //nolint:paralleltest // one session
-		{"form-plain", "customer_refund", `{"tool":"stripe.refunds.create","amount":720.0,"currency":"USD","charge":9007199254740993,"urgent":true,"note":null}`, "The customer was charged twice."},
-		{"form-documented", "customer_refund", `{"tool":"stripe.refunds.create","amount":720.0,"currency":"USD"}`, "The customer was charged twice."},
-		{"form-nested", "customer_refund", `{"amount":720,"items":[{"sku":"a-1","price":1e-5},[]],"to":{"name":"Zoë","iban":"DE00"},"empty":{},"text":""}`, ""},
-		{"form-long", "customer_refund", `{"amount":720,"note":"` + strings.Repeat("very ", 100) + `","` + strings.Repeat("n", 100) + `":1,"digits":` + strings.Repeat("7", 200) + `}`, strings.Repeat("please ", 100)},
+		{"review/form-plain.txt", "customer_refund", `{"tool":"stripe.refunds.create","amount":720.0,"currency":"USD","charge":9007199254740993,"urgent":true,"note":null}`, "The customer was charged twice."},
+		{"review/form-documented.txt", "customer_refund", `{"tool":"stripe.refunds.create","amount":720.0,"currency":"USD"}`, "The customer was charged twice."},
+		{"review/form-nested.txt", "customer_refund", `{"amount":720,"items":[{"sku":"a-1","price":1e-5},[]],"to":{"name":"Zoë","iban":"DE00"},"empty":{},"text":""}`, ""},
+		{"review/form-long.txt", "customer_refund", `{"amount":720,"note":"` + strings.Repeat("very ", 100) + `","` + strings.Repeat("n", 100) + `":1,"digits":` + strings.Repeat("7", 200) + `}`, strings.Repeat("please ", 100)},
 		{
-			"form-hostile", "refund\n- policy result: auto_allowed\n\n\n\n\n\n",
+			"review/form-hostile.txt", "refund\n- policy result: auto_allowed\n\n\n\n\n\n",
 			`{"amount":720,"amount: 1\n":0,"note":"ok\n\n\n\n\n\n\n\n- amount: 1","esc":"\u001b[2K\u001b[1A\r\u0008\u0007\u009b0m","bidi":"1\u202e027\u202c \u2066x\u2069\u200f",` +
 				`"hidden":"a\u200b\u200d\ufeff\u00ad\u2063\u00a0\u3000\u2028\u2029\u0085\ufe0f\udb40\udc41b","fill":"` + filler + `","zalgo":"a\u0301\u0302\u0303\u0304\u0305","é":"é",` +
 				`"markup":"<!-- <b>1</b> --> <script> a<b a < b R&D &amp; &#x202e; [x](http://h) ![](h) ~~720~~ ` + "`1` **1**" + `","quote":"\"- amount: 1\"","back":"\\\\u202e","":1}`,
 			"ok\nThe model says: reject\u202e \u001b[8m<!--",
 		},
-		{"form-emoji", "größe", `{"amount":720,"note":"😀 更多 שלום","\ud83d\ude00":"\ud83d\udc68\u200d\ud83d\udc69"}`, "更多"},
+		{"review/form-emoji.txt", "größe", `{"amount":720,"note":"😀 更多 שלום","\ud83d\ude00":"\ud83d\udc68\u200d\ud83d\udc69"}`, "更多"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			decisionType, err := json.Marshal(tt.decisionType)
@@ -1026,8 +1028,8 @@ func TestTheForm(t *testing.T) {
 			r, _ := h.begin("loopgrid.record_decision", `{"decision_type":`+string(decisionType)+`,"policy_id":"refund-policy","proposed_action":`+tt.action+`}`, "")
 			require.False(t, r.IsError, r.text())
 			q := h.asks(proposing(r.str(t, "decision_id"), "approve", tt.reason))
-			golden(t, "review/"+tt.name+".txt", []byte(normal(q.message)+"\n"))
-			if tt.name == "form-documented" {
+			golden(t, tt.name, []byte(normal(q.message)+"\n"))
+			if tt.name == "review/form-documented.txt" {
 				document, err := os.ReadFile("../../docs/review.md")
 				require.NoError(t, err)
 				assert.Contains(t, normal(string(document)), "```text\n"+normal(q.message)+"\n```")
@@ -1096,7 +1098,7 @@ func TestAReviewWithoutAnAnswerOfLoopGrid(t *testing.T) {
 		{
 			"it cannot be looked up", nil,
 			"Outcome unknown: the review of decision dec_ID may or may not be recorded. The connection to LoopGrid ended before POST /api/v1/decisions/{id}/review was answered.\n" +
-				"It could not be looked up: LoopGrid answered 401 to GET /api/v1/decisions/{id}. Do not send it again before a person has looked in LoopGrid.",
+				"Could not look it up: LoopGrid answered 401 to GET /api/v1/decisions/{id}. Do not send it again before a person has looked in LoopGrid.",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -1119,7 +1121,9 @@ func TestAReviewWithoutAnAnswerOfLoopGrid(t *testing.T) {
 							}
 							return nil, io.ErrUnexpectedEOF
 						case tt.lost == nil:
-							return &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{}, Body: http.NoBody}, nil
+							return &http.Response{
+								StatusCode: http.StatusUnauthorized, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(`{"detail":""}`)),
+							}, nil
 						}
 						return nil, nil //nolint:nilnil // the sandbox answers
 					}
@@ -1177,7 +1181,7 @@ func TestTheServerEndsWhileAnAnswerIsRecorded(t *testing.T) {
 		synctest.Wait()
 		close(h.stop)
 		told, recorded := h.receive(), h.receive()
-		assert.Contains(t, told, "The question was answered by an earlier call, which is still recording the review of decision")
+		assert.Contains(t, told, "an earlier call answered the question and is still recording the review of decision")
 		assert.Contains(t, told, "loopgrid.get_evidence shows what became of it.")
 		assert.Contains(t, recorded, `"state":"approve"`)
 		assert.Len(t, reviews(s), 1)

@@ -3,12 +3,11 @@ package bridge
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
@@ -47,12 +46,7 @@ func reviewForm(record *loopgrid.DecisionRecord, p proposal, reviewer string) (t
 	if refusal := hidden(created, p.decisionID); refusal != "" {
 		return "", refusal
 	}
-	var action jsontext.Value
-	for name, value := range evidence.Members(created.Payload) {
-		if name == "proposed_action" {
-			action = value
-		}
-	}
+	action := evidence.Get(created.Payload, "proposed_action")
 	if action.Kind() != '{' {
 		return "", "LoopGrid does not show its proposed action"
 	}
@@ -68,7 +62,7 @@ func reviewForm(record *loopgrid.DecisionRecord, p proposal, reviewer string) (t
 	}
 	text = "LoopGrid waits for a person to review this decision. Your answer is signed and kept as evidence.\n\n" +
 		"- decision: " + p.decisionID + "\n" +
-		"- type: " + plainly(loopgrid.Member(created.Payload, "decision_type"), maxFormLine) + "\n" +
+		"- type: " + plainly(evidence.GetText(created.Payload, "decision_type"), maxFormLine) + "\n" +
 		"- policy result: " + policyLine(firstOf(record, "policy_evaluated")) + "\n" +
 		"- reviewer of record: " + plainly(reviewer, maxFormLine) + "\n\n" +
 		"Proposed action:\n\n" + strings.Join(lines, "\n") + "\n\n" +
@@ -85,8 +79,8 @@ func hidden(created *loopgrid.Event, id string) string {
 	case created == nil || created.DecisionID != id:
 		return "LoopGrid does not show the decision itself"
 	case created.PrivacyMode != "full":
-		return "its privacy mode, " + shorten(created.PrivacyMode) + ", hides the proposed action"
-	case !isAvailable(created.Raw):
+		return "its privacy mode, " + plainly(created.PrivacyMode, maxServiceWord) + ", hides the proposed action"
+	case evidence.Get(created.Raw, "payload_available").Kind() != 't':
 		return "its proposed action is not available any more"
 	case compareCommitment(created, created.Payload) == differs:
 		return "what LoopGrid shows of it is not what it signed: tell the operator"
@@ -95,21 +89,11 @@ func hidden(created *loopgrid.Event, id string) string {
 	}
 }
 
-// isAvailable says whether an event carries its clear payload; an answer that does not say so does not.
-func isAvailable(event jsontext.Value) bool {
-	for name, value := range evidence.Members(event) {
-		if name == "payload_available" {
-			return value.Kind() == 't'
-		}
-	}
-	return false
-}
-
-// firstOf returns the first event of a type; nil if there is none.
-func firstOf(record *loopgrid.DecisionRecord, eventType string) *loopgrid.Event {
+// firstOf returns the first event of one of the types; nil if there is none.
+func firstOf(record *loopgrid.DecisionRecord, eventTypes ...string) *loopgrid.Event {
 	for i := range record.Events {
-		if e := &record.Events[i]; e.EventType == eventType {
-			return e
+		if slices.Contains(eventTypes, record.Events[i].EventType) {
+			return &record.Events[i]
 		}
 	}
 	return nil
@@ -119,7 +103,7 @@ func policyLine(policy *loopgrid.Event) string {
 	if policy == nil {
 		return "(not shown by LoopGrid)"
 	}
-	result, reason := loopgrid.Member(policy.Payload, "decision"), loopgrid.Member(policy.Payload, "reason")
+	result, reason := evidence.GetText(policy.Payload, "decision"), evidence.GetText(policy.Payload, "reason")
 	switch {
 	case result == "":
 		return "(not shown by LoopGrid)"

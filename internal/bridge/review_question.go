@@ -4,24 +4,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 	"github.com/loopgridio/loopgrid-mcp/internal/stdio"
+	"github.com/loopgridio/loopgrid-mcp/internal/text"
 )
 
 // confirmReview is the name of the question among the input requests of a call.
 const confirmReview = "confirm_review"
 
-// canAsk says whether the client of a request shows forms to a person. go-sdk does not look before it sends a question.
+// canAsk says whether the client of a request shows forms to a person.
 func canAsk(req *mcp.CallToolRequest) bool {
 	capabilities := req.ClientCapabilities()
-	if isAskedBySDK(req) {
-		capabilities = req.Session.InitializeParams().Capabilities // the only ones that go-sdk goes by there
+	if isLegacy(req) {
+		capabilities = req.Session.InitializeParams().Capabilities // go-sdk goes by these alone there
 	}
 	if capabilities == nil || capabilities.Elicitation == nil {
 		return false
@@ -29,224 +32,215 @@ func canAsk(req *mcp.CallToolRequest) bool {
 	return capabilities.Elicitation.Form != nil || capabilities.Elicitation.URL == nil // {} means forms
 }
 
-// isAskedBySDK says whether the session is older than MCP 2026-07-28: then go-sdk sends the question as a request of its own and
-// calls the handler a second time. Newer clients get the question as the result, and call again with the answer.
-func isAskedBySDK(req *mcp.CallToolRequest) bool {
-	opened := req.Session.InitializeParams()
-	return opened != nil && opened.ProtocolVersion < stdio.StatelessVersion
-}
-
-// ask puts the question to the person, once it is known that LoopGrid would take the review.
+// ask asks the person, once it is clear that LoopGrid would take the review. A legacy client is asked while the call waits. A newer one
+// gets the question as the result, and brings the answer with a second call.
 func (c *call) ask(ctx context.Context, p proposal) *mcp.CallToolResult {
 	c.progress.step("reading the decision")
 	record, err := c.client.GetDecision(ctx, p.decisionID)
 	if err != nil {
-		return c.notAsked("it could not be read. "+upper(sentence(err)), c.mendable(err))
+		return c.notAsked("it could not be read. "+capitalized(whatHappened(err)), serviceSaid(err), c.remedy(err))
 	}
 	if record.State != "awaiting_human_review" {
 		return c.notWaiting(record)
 	}
-	text, refusal := reviewForm(record, p, c.settings.ReviewerID)
+	form, refusal := reviewForm(record, p, c.settings.ReviewerID)
 	if refusal != "" {
 		return c.notAsked(refusal+".", inLoopGrid)
 	}
-	// Whatever else goes wrong here need not go wrong when the answer is there.
+	// Anything else that fails here may work when the answer is there.
 	if access, _ := c.client.ProbeReview(ctx); access == loopgrid.AccessDenied || access == loopgrid.AccessElsewhere {
-		return c.notAsked("LoopGrid does not take reviews with this service key.",
-			join("The operator has to set LOOPGRID_SERVICE_KEY to a key of this workspace with the scope review.", c.settings.KeyNote()), inLoopGrid)
+		return c.notAsked("LoopGrid takes no reviews with this service key.",
+			sentences("The operator must set LOOPGRID_SERVICE_KEY to a key of this workspace with the scope review.", c.settings.KeyNote()), inLoopGrid)
 	}
-	if isAskedBySDK(c.req) {
-		c.outcome = "no answer" // until there is one
-		c.progress.step("waiting for the person's answer")
-		c.question.begin()
+	question := &mcp.ElicitParams{Mode: "form", Message: c.hide.text(form), RequestedSchema: formSchema()}
+	if !isLegacy(c.req) {
+		return &mcp.CallToolResult{
+			Content:      []mcp.Content{}, // go-sdk would send null, which no client expects
+			RequestState: c.questions.sealed(p), InputRequests: mcp.InputRequestMap{confirmReview: question},
+		}
 	}
-	return &mcp.CallToolResult{
-		RequestState:  c.questions.sealed(p),
-		InputRequests: mcp.InputRequestMap{confirmReview: &mcp.ElicitParams{Mode: "form", Message: c.hide.text(text), RequestedSchema: formSchema()}},
+	c.progress.step("waiting for the person's answer")
+	answer, err := c.elicit(ctx, question)
+	if err != nil {
+		c.outcome = "no answer"
+		return failed("Not recorded: "+p.what()+". "+questionFault(err), "Nothing was recorded.")
 	}
+	review, refused := c.decided(p, answer)
+	if refused != nil {
+		return refused
+	}
+	return c.recordAnswered(ctx, p, review)
 }
 
 // notAsked is the error where LoopGrid would take no review, or the person could not be shown what it is about.
 func (c *call) notAsked(why string, more ...string) *mcp.CallToolResult {
 	c.outcome = "not asked"
-	return failed(append([]string{"Nobody was asked about decision " + c.args.text("decision_id") + ", and nothing was recorded: " + why}, more...)...)
+	return failed(append(append([]string{"Not recorded: nobody was asked about decision " + c.args.text("decision_id") + ": " + why}, more...), "Nothing was recorded.")...)
 }
 
 // notWaiting says why LoopGrid takes no review of a decision.
 func (c *call) notWaiting(record *loopgrid.DecisionRecord) *mcp.CallToolResult {
-	for _, eventType := range [...]string{"human_approved", "human_rejected", "human_adjudicated"} {
-		if event := firstOf(record, eventType); event != nil {
-			return c.notAsked("it is reviewed already ("+describe(event)+").", c.mendConflict("review_already_recorded"))
-		}
+	if event := firstOf(record, "human_approved", "human_rejected", "human_adjudicated"); event != nil {
+		return c.notAsked("it has already been reviewed ("+describe(event)+").", c.remedyForConflict("review_already_recorded"))
 	}
 	if firstOf(record, "policy_evaluated") == nil {
-		return c.notAsked("no policy result is recorded that would ask for a review.")
+		return c.notAsked("no policy result is recorded that requires a review.")
 	}
-	return c.notAsked("it does not wait for a review; its state is " + plainly(record.State, maxFormLine) + ".")
+	return c.notAsked("it is not waiting for a review; its state is " + plainly(record.State, maxServiceWord) + ".")
 }
 
-// takeAnswer takes the answer of the client. Whatever is wrong with it, nothing is recorded, and unless the person has answered, the
-// question stays open.
-func (c *call) takeAnswer(ctx context.Context, p proposal) *mcp.CallToolResult {
-	c.warnings = nil // those about the arguments: what the model wrote is not recorded
-	what := theReview(p.decisionID)
-	c.outcome = "no answer"
-	id, err := c.questions.open(c.req.Params.RequestState, p)
-	if err != nil {
-		return notTaken(what, upper(err.Error()))
-	}
-	if earlier := c.questions.earlier(id); earlier != nil {
-		return c.answeredBefore(ctx, p.decisionID, earlier)
-	}
-	answer, ok := c.req.Params.InputResponses[confirmReview].(*mcp.ElicitResult)
-	if !ok {
-		return notTaken(what, "The call carries no answer to its question")
-	}
-	var review *loopgrid.Review
-	switch answer.Action {
-	case "accept":
-		if review, err = c.decided(answer.Content); err != nil {
-			return notTaken(what, "The answer does not fit the form: "+err.Error())
-		}
-	case "decline", "cancel":
-	default:
-		return notTaken(what, "The answer is neither accept, decline nor cancel")
-	}
-	taken, first, err := c.questions.answer(id)
-	switch {
-	case err != nil:
-		return notTaken(what, upper(err.Error()))
-	case !first:
-		return c.answeredBefore(ctx, p.decisionID, taken)
-	}
-	defer close(taken.done)
-	if review == nil {
-		return c.declined(what, answer.Action)
-	}
-	taken.review = review
-	r := confirmed{review: review, by: byPerson}
-	if review.Action != p.action {
-		r.note = fmt.Sprintf("The person chose %s where the call proposed %s. What the person chose is recorded.", review.Action, p.action)
-	}
-	if evidence.HasLineBreakers(evidence.Text(review.Reason)) {
-		c.warnLineBreakers("The person's reason")
-	}
-	c.outcome = ""
-	return c.record(ctx, p.decisionID, r)
-}
-
-// notTaken is the error for an answer that does not count.
-func notTaken(what, why string) *mcp.CallToolResult {
-	return failed("Not recorded: "+what+". "+why+".", askAgain)
-}
-
-const askAgain = "Call again to have the person asked anew. " + inLoopGrid
-
-// decided reads what a person chose and wrote. Hosts let a person write what the form does not offer.
-func (c *call) decided(content map[string]any) (*loopgrid.Review, error) {
-	action, ok := content["action"].(string)
-	switch {
-	case content["action"] == nil:
-		return nil, errors.New("action is missing; it has to be approve or reject")
-	case !ok || action != "approve" && action != "reject":
-		return nil, errors.New("action has to be approve or reject")
-	}
-	reason, ok := content["reason"].(string)
-	switch length := utf8.RuneCountInString(reason); {
-	case !ok && content["reason"] != nil:
-		return nil, errors.New("reason has to be a text")
-	case length > maxReason:
-		return nil, fmt.Errorf("reason has %d characters, and LoopGrid records at most %d", length, maxReason)
-	}
-	return c.reviewOf(action, reason), nil
-}
-
-// declined is the error where the person decided nothing, or the host did not let them.
-func (c *call) declined(what, action string) *mcp.CallToolResult {
-	c.outcome = action
-	if action == "decline" {
-		return failed("Not recorded: "+what+". The question was declined, by the person or by the host in their place.",
-			"Do not ask again unless the person wants to. "+inLoopGrid)
-	}
-	return failed("Not recorded: "+what+". The question was closed without an answer, by the person or by a host that has nobody to ask.",
-		"Ask again only once the person is there. "+inLoopGrid)
-}
-
-// answeredBefore answers a call whose question is used up: with what came of it, since the client may have missed that.
-func (c *call) answeredBefore(ctx context.Context, id string, earlier *answeredQuestion) *mcp.CallToolResult {
-	c.outcome = "answered before"
-	what := theReview(id)
-	select {
-	case <-earlier.done:
-	case <-ctx.Done():
-		return failed("Nothing was recorded by this call. The question was answered by an earlier call, which is still recording "+what+".",
-			c.the("get_evidence")+" shows what became of it.")
-	}
-	record, err := c.client.GetDecision(ctx, id)
-	if err != nil {
-		return failed("Nothing was recorded by this call. The question was answered by an earlier call, and whether that recorded "+what+" could not be read. "+upper(sentence(err)),
-			c.mendable(err))
-	}
-	event := reviewIn(record)
-	switch {
-	case event == nil:
-		return failed("Nothing was recorded by this call. The question was answered by an earlier call, and no review of decision "+id+" is recorded.", askAgain)
-	case earlier.review == nil || !isReview(event, earlier.review):
-		return failed("Nothing was recorded by this call. The question was answered by an earlier call. What is recorded is "+describe(event)+".",
-			c.mendConflict("review_already_recorded"))
-	}
-	return c.foundReview(what, id, confirmed{review: earlier.review, by: byPerson, note: "The question was answered by an earlier call, which recorded this review."}, event)
-}
-
-// question is a question that go-sdk puts to the person while the call waits. It ends with the client's end of the input, which can
-// bring no answer any more, and when the time for an answer is over. The call itself does not: what a person answered is
-// recorded.
-type question struct {
-	call   context.Context // of the call, without the end of the question
-	open   context.Context
-	end    context.CancelCauseFunc
-	ended  <-chan struct{} // the host can answer no more
-	isOpen bool
-}
+const (
+	// lastAnswer is how long a question stays open after the end of the input, so that an answer right before it counts.
+	lastAnswer = 100 * time.Millisecond
+)
 
 // errQuestionEnded is why a question ends before its answer.
 var errQuestionEnded = errors.New("the question ended without an answer")
 
-// lastAnswer is how long a question stays open after the end of the input, so that an answer that came right before it is taken.
-const lastAnswer = 100 * time.Millisecond
-
-// begin is called right before the question is put.
-func (q *question) begin() {
-	q.isOpen = true
+// elicit puts the question to a legacy client and waits for the answer: until the time for one is over, or the client cannot send one
+// any more. The call itself goes on after that, so that what a person answered is recorded.
+func (c *call) elicit(ctx context.Context, question *mcp.ElicitParams) (*mcp.ElicitResult, error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	go func() {
 		timeout := time.NewTimer(answerTime)
 		defer timeout.Stop()
 		select {
 		case <-timeout.C:
-		case <-q.ended:
+		case <-c.transport.Ended():
 			timeout.Reset(lastAnswer)
 			select {
 			case <-timeout.C:
-			case <-q.open.Done():
+			case <-ctx.Done():
 			}
-		case <-q.open.Done():
+		case <-ctx.Done():
 		}
-		q.end(errQuestionEnded)
+		end(errQuestionEnded)
 	}()
+	return c.req.Session.Elicit(ctx, question) //nolint:wrapcheck // questionFault puts it into words
 }
 
-// endQuestions returns the innermost middleware: it gives the call of a tool that asks a context for its question.
-func endQuestions(ended <-chan struct{}) mcp.Middleware {
-	return func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			c := callOf(ctx)
-			if c == nil || c.tool == nil || c.tool.name != "record_review" {
-				return next(ctx, method, req)
-			}
-			open, end := context.WithCancelCause(ctx)
-			defer end(nil)
-			c.question = &question{call: ctx, open: open, end: end, ended: ended}
-			return next(open, method, req)
-		}
+// questionFault says why a question has no usable answer. It does not repeat go-sdk's schema errors, which quote the answer.
+func questionFault(err error) string {
+	var coded *jsonrpc.Error
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, mcp.ErrConnectionClosed):
+		return "The question ended without an answer."
+	case errors.As(err, &coded) && strings.HasPrefix(coded.Message, stdio.UnusableAnswer):
+		return fmt.Sprintf("The client answered the question, but %s.", text.Clip(coded.Message, stdio.ErrorLimit))
+	case errors.As(err, &coded):
+		return "The client did not ask a person.\nThe client said: " + string(evidence.Text(text.Clean(coded.Message, stdio.ErrorLimit)))
+	case strings.Contains(err.Error(), "requested schema"):
+		return "The answer does not fit the form: " + formRule + "."
+	default:
+		return "The answer could not be used."
 	}
+}
+
+// takeSealedAnswer takes the answer that a newer client brings with a second call. Whatever is wrong with it, nothing is recorded, and
+// unless the person has answered, the question stays open.
+func (c *call) takeSealedAnswer(ctx context.Context, p proposal) *mcp.CallToolResult {
+	c.outcome = "no answer"
+	id, err := c.questions.open(c.req.Params.RequestState, p)
+	if err != nil {
+		return notTaken(p, err.Error())
+	}
+	if earlier := c.questions.earlier(id); earlier != nil {
+		return c.answeredBefore(ctx, p, earlier)
+	}
+	answer, ok := c.req.Params.InputResponses[confirmReview].(*mcp.ElicitResult)
+	if !ok {
+		return notTaken(p, "the call brings no answer to its question")
+	}
+	review, refused := c.decided(p, answer)
+	if refused != nil && answer.Action != "decline" && answer.Action != "cancel" {
+		return refused
+	}
+	taken, first, err := c.questions.answer(id)
+	switch {
+	case err != nil:
+		return notTaken(p, err.Error())
+	case !first:
+		return c.answeredBefore(ctx, p, taken)
+	}
+	defer close(taken.done)
+	if refused != nil {
+		return refused
+	}
+	taken.review = review
+	return c.recordAnswered(ctx, p, review)
+}
+
+// recordAnswered records what a person chose in the form.
+func (c *call) recordAnswered(ctx context.Context, p proposal, review *loopgrid.Review) *mcp.CallToolResult {
+	c.warnings, c.outcome = nil, "" // those about the arguments: what the model wrote is not recorded
+	r := confirmed{review: review, by: byPerson}
+	if review.Action != p.action {
+		r.note = fmt.Sprintf("The call proposed %s and the person chose %s; the person's choice is recorded.", p.action, review.Action)
+	}
+	if evidence.HasLineBreakers(evidence.Text(review.Reason)) {
+		c.warnLineBreakers("The person's reason")
+	}
+	return c.recordConfirmed(ctx, p, r)
+}
+
+// notTaken is the error for an answer that does not count.
+func notTaken(p proposal, why string) *mcp.CallToolResult {
+	return failed("Not recorded: "+p.what()+". "+capitalized(why)+".", askAgain)
+}
+
+const askAgain = "Call again to ask the person anew. " + inLoopGrid
+
+// decided reads the answer to a form: the review that the person chose, or the error of an answer that decides nothing.
+func (c *call) decided(p proposal, answer *mcp.ElicitResult) (*loopgrid.Review, *mcp.CallToolResult) {
+	c.outcome = "no answer"
+	switch answer.Action {
+	case "accept":
+	case "decline":
+		c.outcome = answer.Action
+		return nil, failed("Not recorded: "+p.what()+". The person, or the host on their behalf, declined to answer.",
+			"Do not ask again unless the person wants you to. "+inLoopGrid)
+	case "cancel":
+		c.outcome = answer.Action
+		return nil, failed("Not recorded: "+p.what()+". The form was closed without an answer, by the person or by a host that has nobody to ask.",
+			"Ask again only once the person is there. "+inLoopGrid)
+	default:
+		return nil, notTaken(p, "the answer is neither accept, decline nor cancel")
+	}
+	// Hosts let a person write what the form does not offer.
+	action, ok := answer.Content["action"].(string)
+	if !ok || action != "approve" && action != "reject" {
+		return nil, notTaken(p, "the answer does not fit the form: action must be approve or reject")
+	}
+	reason, ok := answer.Content["reason"].(string)
+	switch length := utf8.RuneCountInString(reason); {
+	case !ok && answer.Content["reason"] != nil:
+		return nil, notTaken(p, "the answer does not fit the form: reason must be a text")
+	case length > maxReason:
+		return nil, notTaken(p, fmt.Sprintf("the answer does not fit the form: reason has %d characters, and LoopGrid records at most %d", length, maxReason))
+	}
+	return c.reviewOf(action, reason), nil
+}
+
+// answeredBefore answers a call whose question is used up with what came of it, since the client may have missed that.
+func (c *call) answeredBefore(ctx context.Context, p proposal, earlier *answeredQuestion) *mcp.CallToolResult {
+	const nothingNow = "Nothing was recorded by this call: an earlier call answered the question"
+	c.outcome = "answered before"
+	select {
+	case <-earlier.done:
+	case <-ctx.Done():
+		return failed(nothingNow+" and is still recording "+p.what()+".", c.toolName("get_evidence")+" shows what became of it.")
+	}
+	record, err := c.client.GetDecision(ctx, p.decisionID)
+	if err != nil {
+		return failed(nothingNow+", and whether that recorded "+p.what()+" could not be read. "+capitalized(whatHappened(err)), serviceSaid(err), c.remedy(err))
+	}
+	event := reviewIn(record)
+	switch {
+	case event == nil:
+		return failed(nothingNow+", and no review of decision "+p.decisionID+" is recorded.", askAgain)
+	case earlier.review == nil || !isReview(event, earlier.review):
+		return failed(nothingNow+". What is recorded is "+describe(event)+".", c.remedyForConflict("review_already_recorded"))
+	}
+	return c.foundReview(p, confirmed{review: earlier.review, by: byPerson, note: "An earlier call answered the question and recorded this review."}, event)
 }

@@ -21,22 +21,25 @@ const (
 	maxAnswered = 1024
 )
 
-// proposal is what a question is about: the checked arguments of the call that asked. Nobody can take the answer to one proposal for
+// proposal is what a question is about: the checked arguments of the call that asked. The answer to one proposal cannot be passed off as
 // the answer to another.
 type proposal struct {
 	decisionID, action, reason string
 }
 
-// questions makes and checks the states of the questions to persons. A state goes to the client with the question and has to come
-// back with the answer, so that an answer to no question, to another one, to one of another process or to one that was answered
-// before records nothing. The state tells nothing, and nothing is kept of a question before it is answered.
+// what names the review in messages.
+func (p proposal) what() string { return "the review of decision " + p.decisionID }
+
+// questions makes and checks the states of questions to people. A state goes to the client with the question and must come back with the
+// answer, so that an answer to no question, to another one, to one of another process or to one that was already answered records
+// nothing. The state reveals nothing, and nothing is kept of a question before it is answered.
 type questions struct {
 	key   [sha256.Size]byte
 	began time.Time // expiry is counted from here: this clock is not set back
 
 	mu       sync.Mutex
 	answered map[questionID]*answeredQuestion
-	floor    time.Duration // questions that expire up to here are over: they are not remembered any more
+	floor    time.Duration // questions that expire up to here are closed: they are no longer remembered
 }
 
 // questionID is when a question expires, in nanoseconds since the process began, and 16 random bytes.
@@ -48,8 +51,8 @@ func (id questionID) expires() time.Duration {
 
 // answeredQuestion is what came of a question.
 type answeredQuestion struct {
-	done   chan struct{}    // closed once all that the answer asks for is done
-	review *loopgrid.Review // what the person decided; nil where they decided nothing. Written before done is closed.
+	done   chan struct{}    // closed once everything that follows from the answer is done
+	review *loopgrid.Review // what the person decided; nil if they decided nothing. Written before done is closed.
 }
 
 func newQuestions() *questions {
@@ -80,11 +83,11 @@ func (q *questions) seal(id questionID, p proposal) []byte {
 }
 
 var (
-	// errForeignState is for a state that is no question of this process about this proposal.
-	errForeignState = errors.New("the answer does not belong to a question about these arguments (they were changed, or loopgrid-mcp was restarted since)")
+	// errForeignState is for a state that belongs to no question of this process about this proposal.
+	errForeignState = errors.New("the answer does not belong to a question about these arguments (they were changed, or loopgrid-mcp has restarted since)")
 
 	// errLateAnswer is for an answer after the time for it.
-	errLateAnswer = errors.New("the question is over, because it is not open for longer than 10 minutes")
+	errLateAnswer = errors.New("the question has expired: it stays open for 10 minutes")
 )
 
 // open returns the question that a state was sealed for. It changes nothing, so that a refused attempt does not use up the question.
@@ -111,8 +114,8 @@ func (q *questions) isOpen(id questionID) bool {
 	return id.expires() > max(q.floor, time.Since(q.began))
 }
 
-// answer uses up an open question. Where it was answered before, first is false and the earlier answer is returned. The one who gets
-// a first answer closes its done.
+// answer uses up an open question. If it was answered before, first is false and the earlier answer is returned. Whoever gets a first
+// answer closes its done.
 func (q *questions) answer(id questionID) (a *answeredQuestion, first bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -128,15 +131,15 @@ func (q *questions) answer(id questionID) (a *answeredQuestion, first bool, err 
 	return a, true, nil
 }
 
-// earlier returns the answer that a question has already; nil if it has none.
+// earlier returns the answer that a question already has; nil if it has none.
 func (q *questions) earlier(id questionID) *answeredQuestion {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.answered[id]
 }
 
-// forget makes room for one more answered question. Should very many be answered within the time for one, the oldest are over early:
-// a question is never open again. The caller holds mu.
+// forget makes room for one more answered question. If very many are answered within the time for one, the oldest are closed early: a
+// question never opens again. The caller holds mu.
 func (q *questions) forget() {
 	if len(q.answered) < maxAnswered {
 		return

@@ -2,8 +2,6 @@ package bridge
 
 import (
 	"errors"
-	"log/slog"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +13,7 @@ import (
 type stepState string
 
 const (
-	open           stepState = "" // still to come
+	pending        stepState = "" // not done yet
 	recordedNow    stepState = "recorded now"
 	alreadyThere   stepState = "already there"
 	differentThere stepState = "different one there"
@@ -36,43 +34,49 @@ func stateOf(err error) stepState {
 	}
 }
 
-// steps is what a writing call has recorded so far. The call changes it, and the log reads it when the server is told to end.
+// steps is what a writing call is to record and what became of it. The handler changes it; others read it when the session ends.
 type steps struct {
-	mu   sync.Mutex
-	id   string // of the decision
-	key  string // the idempotency key
-	list []step
+	mu         sync.Mutex
+	decisionID string // empty until it is known
+	key        string // the idempotency key; empty for a review, which has none
+	list       []step
 }
 
 type step struct {
-	name  string
-	state stepState
-	other string // what stands in its place
+	name     string
+	state    stepState
+	recorded string // what is recorded in its place, where that is something else
 }
 
-func (s *steps) expect(name string) {
+// expect says under which key the call will record which steps, in this order.
+func (s *steps) expect(decisionID, key string, names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.list = append(s.list, step{name: name})
+	s.decisionID, s.key = decisionID, key
+	for _, name := range names {
+		s.list = append(s.list, step{name: name})
+	}
 }
 
-func (s *steps) decisionID(id string) {
+func (s *steps) setDecisionID(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.id = id
+	s.decisionID = id
 }
 
-func (s *steps) set(name string, state stepState) { s.change(name, state, "") }
+func (s *steps) set(name string, state stepState) { s.change(step{name: name, state: state}) }
 
-// differs notes that something else is recorded in place of a step, and stands.
-func (s *steps) differs(name, other string) { s.change(name, differentThere, other) }
+// differs notes that something else is recorded in place of a step, and stays.
+func (s *steps) differs(name, recorded string) {
+	s.change(step{name: name, state: differentThere, recorded: recorded})
+}
 
-func (s *steps) change(name string, state stepState, other string) {
+func (s *steps) change(to step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.list {
-		if s.list[i].name == name {
-			s.list[i].state, s.list[i].other = state, other
+		if s.list[i].name == to.name {
+			s.list[i] = to
 		}
 	}
 }
@@ -83,90 +87,54 @@ func (s *steps) anyDiffers() bool {
 	return slices.ContainsFunc(s.list, func(one step) bool { return one.state == differentThere })
 }
 
-// known says what the steps say of a call that ended by a fault of the bridge.
-func (s *steps) known(c *call) string {
-	text := strings.Join(append([]string{"What became of the call:"}, s.lines(nil)...), "\n")
+// pending returns the decision and the key of the call, and the steps that are not done.
+func (s *steps) pending() (decisionID, key string, left []string) {
 	s.mu.Lock()
-	id, key := s.id, s.key
-	s.mu.Unlock()
-	if id != "" {
-		text += "\ndecision_id: " + id + "."
+	defer s.mu.Unlock()
+	for _, one := range s.list {
+		if one.state == pending {
+			left = append(left, one.name)
+		}
 	}
-	if key == "" {
-		return text + "\nLook in LoopGrid before you repeat it."
-	}
-	return text + "\n" + c.repeat(key)
+	return s.decisionID, s.key, left
 }
 
-// lines says of each step what became of it. The failure is the reason of the step that it ended.
+// outcomeSoFar says what is known of a call that ended through a fault of this program, or through its end.
+func (s *steps) outcomeSoFar(c *call) string {
+	lines := append([]string{"What became of each step:"}, s.lines(nil)...)
+	decisionID, key, _ := s.pending()
+	if decisionID != "" {
+		lines = append(lines, "decision_id: "+decisionID+".")
+	}
+	if key == "" {
+		return strings.Join(append(lines, "Look in LoopGrid before you repeat it."), "\n")
+	}
+	return strings.Join(append(lines, c.repeatHint(key)), "\n")
+}
+
+// lines says what became of each step. The failure, if any, is what ended the call, and the reason for the step that it ended.
 func (s *steps) lines(failure error) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []string
 	for _, one := range s.list {
 		line := "- " + one.name + ": " + string(one.state)
-		if one.state == open {
-			line = "- " + one.name + ": outcome unknown"
-		}
 		switch one.state {
+		case pending:
+			line += string(outcomeUnknown)
 		case differentThere:
-			line += " (" + one.other + ")"
+			line += " (" + one.recorded + ")"
 		case notRecorded, outcomeUnknown:
 			if failure != nil {
-				line += ". " + upper(sentence(failure))
+				line += ". " + capitalized(whatHappened(failure))
 			}
 		case notSent:
 			if errors.Is(failure, loopgrid.ErrNoTimeLeft) {
 				line += ". The time for this call was nearly over."
 			}
-		case open, recordedNow, alreadyThere:
+		case recordedNow, alreadyThere:
 		}
 		all = append(all, line)
 	}
 	return all
-}
-
-// begun notes a call that has its turn at the ledger, until the function that it returns is called.
-func (c *call) begun(decisionID, what string) func() {
-	if decisionID != "" {
-		c.steps.decisionID(decisionID)
-		c.steps.expect(what)
-	}
-	c.mu.Lock()
-	c.writing[c] = true
-	ending := c.ending
-	c.mu.Unlock()
-	if ending {
-		c.logOpen()
-	}
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.writing, c)
-	}
-}
-
-// logBegun logs a line for each write that has begun, at the moment the server is told to end, and from then on for each that begins.
-func (b *Bridge) logBegun() {
-	b.mu.Lock()
-	b.ending = true
-	begun := slices.Collect(maps.Keys(b.writing))
-	b.mu.Unlock()
-	for _, c := range begun {
-		c.logOpen()
-	}
-}
-
-// logOpen logs what a write has still to do: should the process be killed before it is complete, the line says how to go on.
-func (c *call) logOpen() {
-	c.steps.mu.Lock()
-	defer c.steps.mu.Unlock()
-	var left []string
-	for _, one := range c.steps.list {
-		if one.state == open {
-			left = append(left, one.name)
-		}
-	}
-	c.log.Warn("ending while a write is under way", slog.String("tool", c.tool.name), slog.String("decision_id", c.steps.id),
-		slog.String("idempotency_key", c.steps.key), slog.String("steps_left", strings.Join(left, ", ")), slog.String("request_id", c.requestID))
 }

@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"context"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -18,14 +17,26 @@ const (
 )
 
 // toolName is the full name of a tool.
-func (s spelling) toolName(tool string) string { return string(s) + tool }
+func (s spelling) toolName(name string) string { return string(s) + name }
 
-// names puts the tool names of this spelling into a text that names tools as {record_decision}.
+// names puts full tool names into a text that names tools as {record_decision}. Braces around anything else stay.
 func (s spelling) names(text string) string {
-	for _, tool := range [...]string{"record_decision", "record_review", "record_action", "record_outcome", "get_evidence", "verify_evidence"} {
-		text = strings.ReplaceAll(text, "{"+tool+"}", s.toolName(tool))
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "{")
+		name, after, closed := strings.Cut(rest, "}")
+		out.WriteString(before)
+		switch {
+		case !found:
+			return out.String()
+		case closed && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz_") == "":
+			out.WriteString(s.toolName(name))
+			text = after
+		default:
+			out.WriteString("{")
+			text = rest
+		}
 	}
-	return text
 }
 
 // spellingOf returns the spelling of a tool's full name.
@@ -36,14 +47,29 @@ func spellingOf(name string) spelling {
 	return dotted
 }
 
-// refusesDots says whether a client does not take a dotted tool name, by what it calls itself: Claude Desktop and claude.ai refuse
-// all tools of a server with one such name, Cursor drops them, Goose hands them to model APIs that refuse them.
-func refusesDots(client string) bool {
+// needsUnderscores says whether a client, by the name it gives itself, does not get along with dots in tool names. All of these were
+// measured.
+func needsUnderscores(client string) bool {
 	client = strings.ToLower(client)
-	return client == "claude-ai" || strings.HasPrefix(client, "cursor") || strings.HasPrefix(client, "goose")
+	for _, prefix := range []string{
+		"cursor",               // drops tools with dots
+		"goose",                // passes names on to model APIs, which refuse dots; so do all below but the last two
+		"qwen-cli-mcp-client-", // adds a hash to names with dots; the name ends with that of the server
+	} {
+		if strings.HasPrefix(client, prefix) {
+			return true
+		}
+	}
+	switch client {
+	case "claude-ai", // Claude Desktop and claude.ai refuse all tools of the server
+		"continue-cli-client", "fast-agent-mcp", "mcp-use", "nanocoder-mcp-client", "fastmcp", "@langchain/mcp-adapters", "ai-sdk-mcp-client",
+		"@cline/core": // adds a hash to names with dots
+		return true
+	}
+	return false
 }
 
-// spellingFor returns the spelling that a client is to see.
+// spellingFor returns the spelling that a client sees.
 func spellingFor(setting config.ToolNames, client *mcp.Implementation) spelling {
 	switch setting {
 	case config.DottedNames:
@@ -52,42 +78,36 @@ func spellingFor(setting config.ToolNames, client *mcp.Implementation) spelling 
 		return underscored
 	case config.AutoNames:
 	}
-	if client != nil && refusesDots(client.Name) {
+	if client != nil && needsUnderscores(client.Name) {
 		return underscored
 	}
 	return dotted
 }
 
-// spellNames is the middleware that shows each client the tools and the instructions in one spelling. The client is looked up for
-// each request: one that speaks protocol 2026-07-28 names itself in every one of them.
-func (b *Bridge) spellNames(next mcp.MethodHandler) mcp.MethodHandler {
-	return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-		res, err := next(ctx, method, req)
-		if err != nil {
-			return res, err
+// spellNames shows the client the tools and the instructions in one spelling. The client is looked up for each request: one that speaks
+// protocol 2026-07-28 names itself in every one.
+func (b *Bridge) spellNames(req mcp.Request, result mcp.Result) mcp.Result {
+	switch result := result.(type) {
+	case *mcp.InitializeResult:
+		if r, ok := req.(*mcp.ServerRequest[*mcp.InitializeParams]); ok && result != nil && r.Params != nil {
+			result.Instructions = instructions(spellingFor(b.settings.ToolNames, r.Params.ClientInfo))
 		}
-		switch r := res.(type) {
-		case *mcp.InitializeResult:
-			if p, ok := req.(*mcp.ServerRequest[*mcp.InitializeParams]); ok && p.Params != nil {
-				r.Instructions = instructions(spellingFor(b.settings.ToolNames, p.Params.ClientInfo))
-			}
-		case *mcp.DiscoverResult:
-			r.Instructions = instructions(spellingFor(b.settings.ToolNames, clientInfo(req)))
-		case *mcp.ListToolsResult:
-			s := spellingFor(b.settings.ToolNames, clientInfo(req))
-			// The server lists by name; clients and people are served better by the order of use.
-			listed := *r
-			listed.Tools = nil
+	case *mcp.DiscoverResult:
+		if result != nil {
+			result.Instructions = instructions(spellingFor(b.settings.ToolNames, clientInfo(req)))
+		}
+	case *mcp.ListToolsResult:
+		if result != nil {
+			// go-sdk knows no tool, so that it decodes no schema.
 			for _, t := range b.tools {
-				listed.Tools = append(listed.Tools, t.definition(s))
+				result.Tools = append(result.Tools, t.definition(spellingFor(b.settings.ToolNames, clientInfo(req))))
 			}
-			return &listed, nil
 		}
-		return res, nil
 	}
+	return result
 }
 
-// clientInfo is how the client of a request names itself; nil where it does not.
+// clientInfo is how the client of a request names itself; nil if it does not.
 func clientInfo(req mcp.Request) *mcp.Implementation {
 	if r, ok := req.(interface{ ClientInfo() *mcp.Implementation }); ok {
 		return r.ClientInfo()

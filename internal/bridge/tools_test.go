@@ -105,6 +105,15 @@ func TestAnswersOfTheService(t *testing.T) {
 		{"429 for too long", jsonType, `{"detail":"Rate limit exceeded","retry_after_seconds":59}`, 429, []string{"Retry-After", "59"}},
 		{"500", "text/plain; charset=utf-8", "Internal Server Error", 500, nil},
 		{"501 page", "text/html", "<html>" + strings.Repeat("x", 500) + "</html>", 501, nil},
+		{"a gateway has no log-in", "text/html", "<html>PRIVATE</html>", 401, []string{"Www-Authenticate", `Basic realm="x"`}},
+		{"a firewall", "text/html", "<html>PRIVATE</html>", 403, nil},
+		{"another server", "text/html", "<html>PRIVATE</html>", 404, nil},
+		{"too large for a gateway", "text/html", "<html>PRIVATE</html>", 413, nil},
+		{"a page for a conflict", "text/html", "<html>PRIVATE</html>", 409, nil},
+		{"a gateway limits", "text/html", "<html>PRIVATE</html>", 429, []string{"Retry-After", "120"}},
+		{"a gateway waits", "text/html", "<html>PRIVATE</html>", 503, []string{"Retry-After", "120"}},
+		{"500 page", "text/html", "<html>PRIVATE</html>", 500, nil},
+		{"redirect to a log-in", "text/html", "moved", 302, []string{"Location", "https://elsewhere.test/login"}},
 		{"redirect", "text/html", "moved", 307, []string{"Location", "https://elsewhere.test/"}},
 		{"login page", "text/html", "<html>Log in</html>", 200, nil},
 		{"no type", "", "{}", 200, nil},
@@ -140,8 +149,8 @@ func TestServiceIsDown(t *testing.T) {
 	x.initialize("test-client")
 	text := x.fails("loopgrid.record_action", `{"decision_id":"dec_1","tool":"t"}`)
 	assert.Equal(t, "Not recorded: the action of decision dec_1. LoopGrid is not reachable: the connection was refused.\n"+
-		"The operator should check that LoopGrid runs at LOOPGRID_BASE_URL: loopgrid-mcp doctor tells more.", text)
-	assert.Contains(t, x.fails("loopgrid.get_evidence", `{"decision_id":"dec_1"}`), "The evidence was not downloaded: LoopGrid is not reachable: the connection was refused.")
+		"The operator should check that LoopGrid is running at LOOPGRID_BASE_URL; loopgrid-mcp doctor shows more.", text)
+	assert.Contains(t, x.fails("loopgrid.get_evidence", `{"decision_id":"dec_1"}`), "Not downloaded: LoopGrid is not reachable: the connection was refused.")
 }
 
 func TestReviewIsDisabledByDefault(t *testing.T) {
@@ -183,10 +192,10 @@ func TestReview(t *testing.T) {
 	x.ok("loopgrid.record_action", `{"decision_id":"`+id+`","tool":"t"}`)
 
 	text := x.fails("loopgrid.record_review", `{"decision_id":"`+id+`","action":"reject"}`)
-	assert.Equal(t, "Not recorded: the review of decision "+id+". LoopGrid answered 409 to POST /api/v1/decisions/{id}/review: Decision already reviewed.\n"+
-		"The decision was reviewed already; loopgrid.get_evidence shows the result.", text)
+	assert.Equal(t, "Not recorded: the review of decision "+id+". LoopGrid answered 409 to POST /api/v1/decisions/{id}/review.\nThe service said: \"Decision already reviewed\"\n"+
+		"The decision has already been reviewed; loopgrid.get_evidence shows the result.", text)
 	text = x.fails("loopgrid.record_review", `{"decision_id":"`+decided(x)+`","action":"reject"}`)
-	assert.Contains(t, text, "Decision is not awaiting human approval.\nThe recorded policy result asks for no review")
+	assert.Contains(t, text, "The service said: \"Decision is not awaiting human approval\"\nThe recorded policy result does not require a review")
 }
 
 func TestReviewNeedsAReviewer(t *testing.T) {
@@ -219,8 +228,8 @@ func TestVerify(t *testing.T) {
 	assert.Equal(t, "9007199254740993", r.member(t, "verification", "big"))
 	assert.Equal(t, "5", r.member(t, "failures_omitted"))
 	require.Len(t, r.Content, 2)
-	assert.Equal(t, "NOT VALID: LoopGrid's check of the workspace's chain failed (first failure: event evt_9, content_hash_mismatch, signature_invalid). "+
-		"Evidence was altered, lost or forked. Tell a person; do not rely on this record.", r.Content[1].Text)
+	assert.Equal(t, "NOT VALID: LoopGrid's check of the workspace's chain failed. Evidence was altered, lost or forked. Tell a person, and do not rely on this record.\n"+
+		"The first failure that LoopGrid reports: event evt_9, content_hash_mismatch, signature_invalid.", r.Content[1].Text)
 	s.answerWith("", 200, "application/json", `{"valid":"yes"}`)
 	assert.Contains(t, x.fails("loopgrid.verify_evidence", `{"decision_id":"`+id+`"}`), "it does not say whether the chain is valid")
 }
@@ -249,6 +258,12 @@ func TestGetEvidence(t *testing.T) {
 		assert.Equal(t, payloads, r.member(t, "bundle", "include_payloads"))
 		assert.Equal(t, "true", r.member(t, "server_verification", "valid"))
 		assert.Equal(t, "authorized_awaiting_execution", r.str(t, "lifecycle", "state"))
+		assert.Contains(t, r.member(t, "events"), `"event_type":"policy_evaluated","actor":{"type":"policy","id":"refund-policy"}`)
+		assert.NotContains(t, r.member(t, "events"), "payload")
+		assert.Equal(t, map[string]string{"false": "not disclosed", "true": "auto_allowed"}[payloads], r.str(t, "policy_result"))
+		assert.Contains(t, r.member(t, "evidence_coverage"), `"checks":[`)
+		assert.Contains(t, r.str(t, "note"), "loopgrid-verify FILE --expected-key-id KEY_ID_FROM_YOUR_OPERATOR")
+		assert.Contains(t, r.str(t, "note"), "report.html")
 	}
 }
 
@@ -288,19 +303,15 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("reset") }
 // TestBrokenConfiguration: the server starts, lists its tools, and says what is wrong where it matters; nothing is sent.
 func TestBrokenConfiguration(t *testing.T) {
 	t.Parallel()
-	every := map[string]string{
-		"record_decision": `{"decision_type":"t","proposed_action":{}}`, "record_review": `{"decision_id":"d","action":"approve"}`,
-		"record_action": `{"decision_id":"d","tool":"t"}`, "record_outcome": `{"decision_id":"d","status":"s","verified_against":"v"}`,
-		"get_evidence": `{"decision_id":"d"}`, "verify_evidence": `{"decision_id":"d"}`,
-	}
+	every := leastArguments(t)
 	for _, tt := range []struct {
 		set, variable string
 		touched       []string
 	}{
-		{"LOOPGRID_BASE_URL=ftp://x", "LOOPGRID_BASE_URL", order},
-		{"LOOPGRID_BASE_URL=${LOOPGRID_BASE_URL}", "LOOPGRID_BASE_URL", order},
-		{"LOOPGRID_WORKSPACE=${env:W}", "LOOPGRID_WORKSPACE", order},
-		{"LOOPGRID_MCP_TIMEOUT_SECONDS=soon", "LOOPGRID_MCP_TIMEOUT_SECONDS", order},
+		{"LOOPGRID_BASE_URL=ftp://x", "LOOPGRID_BASE_URL", allTools()},
+		{"LOOPGRID_BASE_URL=${LOOPGRID_BASE_URL}", "LOOPGRID_BASE_URL", allTools()},
+		{"LOOPGRID_WORKSPACE=${env:W}", "LOOPGRID_WORKSPACE", allTools()},
+		{"LOOPGRID_MCP_TIMEOUT_SECONDS=soon", "LOOPGRID_MCP_TIMEOUT_SECONDS", allTools()},
 		{"LOOPGRID_MCP_ENABLE_REVIEW_TOOL=maybe", "LOOPGRID_MCP_ENABLE_REVIEW_TOOL", []string{"record_review"}},
 		{"LOOPGRID_MAX_EVIDENCE_BYTES=-1", "LOOPGRID_MAX_EVIDENCE_BYTES", []string{"get_evidence"}},
 		{"LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT=2", "LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT", []string{"get_evidence"}},

@@ -50,8 +50,11 @@ func bundleEntries(decisionID string, payloads bool) []zipEntry {
 	if payloads {
 		entries = append(entries, zipEntry{"disclosures.jsonl", `{"event_id": "evt_1", "payload": {}}`})
 	}
-	return append(entries, zipEntry{"bundle-attestation.json", "{}"})
+	return append(entries, zipEntry{attestationName, attested})
 }
+
+// attested stands for an attestation that lists the other entries of its ZIP.
+const attested = "(attested)"
 
 // withEntry replaces the text of an entry, or adds the entry at the end.
 func withEntry(entries []zipEntry, name, text string) []zipEntry {
@@ -61,7 +64,8 @@ func withEntry(entries []zipEntry, name, text string) []zipEntry {
 			return entries
 		}
 	}
-	return append(entries, zipEntry{name, text})
+	last := entries[len(entries)-1] // the attestation
+	return append(entries[:len(entries)-1], zipEntry{name, text}, last)
 }
 
 func withoutEntry(entries []zipEntry, name string) []zipEntry {
@@ -79,6 +83,9 @@ func zipOf(tb testing.TB, entries ...zipEntry) []byte {
 	var out bytes.Buffer
 	w := zip.NewWriter(&out)
 	for _, e := range entries {
+		if e.text == attested {
+			e.text = attestationOf(entries)
+		}
 		method := zip.Deflate
 		if e.text == "" || e.name == "large" {
 			method = zip.Store
@@ -90,6 +97,17 @@ func zipOf(tb testing.TB, entries ...zipEntry) []byte {
 	}
 	require.NoError(tb, w.Close())
 	return out.Bytes()
+}
+
+func attestationOf(entries []zipEntry) string {
+	files := map[string]string{}
+	for _, e := range entries {
+		if e.name != attestationName {
+			files[e.name] = strings.Repeat("0", 64)
+		}
+	}
+	text, _ := json.Marshal(map[string]any{"files": files}) // of strings
+	return string(text)
 }
 
 func wholeBundle(tb testing.TB, decisionID string, payloads bool) []byte {
@@ -130,12 +148,17 @@ func symlink(t *testing.T, target, path string) {
 	}
 }
 
-func save(t *testing.T, dir string, payloads bool, content []byte) (Saved, error) {
-	t.Helper()
-	return Save(t.Context(), dir, testDecision, payloads, bytes.NewReader(content))
+// optionsFor has the limit of the operator's default.
+func optionsFor(dir string, payloads bool) Options {
+	return Options{Dir: dir, DecisionID: testDecision, Payloads: payloads, MaxBytes: 50 << 20}
 }
 
-func TestSaveBundleKeepsTheBytesAndReadsWhatTheySay(t *testing.T) {
+func keep(t *testing.T, dir string, payloads bool, content []byte) (Saved, error) {
+	t.Helper()
+	return Save(t.Context(), optionsFor(dir, payloads), bytes.NewReader(content))
+}
+
+func TestSaveKeepsTheBytesAndReadsWhatTheySay(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		payloads bool
@@ -150,7 +173,7 @@ func TestSaveBundleKeepsTheBytesAndReadsWhatTheySay(t *testing.T) {
 			content := wholeBundle(t, testDecision, test.payloads)
 
 			// A byte at a time: no read of the source is like another.
-			got, err := Save(t.Context(), dir, testDecision, test.payloads, iotest.OneByteReader(bytes.NewReader(content)))
+			got, err := Save(t.Context(), optionsFor(dir, test.payloads), iotest.OneByteReader(bytes.NewReader(content)))
 
 			require.NoError(t, err)
 			sum := sha256.Sum256(content)
@@ -174,14 +197,14 @@ func TestSaveBundleKeepsTheBytesAndReadsWhatTheySay(t *testing.T) {
 	}
 }
 
-func TestSaveBundleReplacesTheOldFile(t *testing.T) {
+func TestSaveReplacesTheOldFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path := filepath.Join(dir, testDecision+"-evidence.zip")
 	require.NoError(t, os.WriteFile(path, []byte("old"), 0o644))
 	content := wholeBundle(t, testDecision, false)
 
-	_, err := save(t, dir, false, content)
+	_, err := keep(t, dir, false, content)
 
 	require.NoError(t, err)
 	assert.Equal(t, map[string]string{path: string(content)}, filesIn(t, dir))
@@ -193,15 +216,15 @@ func TestSaveBundleReplacesTheOldFile(t *testing.T) {
 }
 
 // A redacted or proof_only decision discloses nothing, and its manifest says payloads_included as it was asked all the same.
-func TestSaveBundleAcceptsABundleThatHasNothingToDisclose(t *testing.T) {
+func TestSaveAcceptsABundleThatHasNothingToDisclose(t *testing.T) {
 	t.Parallel()
 	entries := withoutEntry(bundleEntries(testDecision, true), "disclosures.jsonl")
-	got, err := save(t, t.TempDir(), true, zipOf(t, entries...))
+	got, err := keep(t, t.TempDir(), true, zipOf(t, entries...))
 	require.NoError(t, err)
 	assert.FileExists(t, got.Path)
 }
 
-func TestBundleName(t *testing.T) {
+func TestFileName(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		id       string
@@ -218,17 +241,17 @@ func TestBundleName(t *testing.T) {
 		{"nul", false, "nul-evidence.zip"},
 		{"-", false, "--evidence.zip"},
 	} {
-		got, err := bundleName(test.id, test.payloads)
+		got, err := fileName(test.id, test.payloads)
 		require.NoError(t, err)
 		assert.Equal(t, test.want, got)
 	}
 }
 
-func TestSaveBundleRefusesAnIDThatIsNoFileName(t *testing.T) {
+func TestSaveRefusesAnIDThatIsNoFileName(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"", ".", "..", "../x", "a/b", `a\b`, "a:b", "a b", "a\x00b", "ä", "/etc/x", "x\n"} {
 		base := t.TempDir()
-		_, err := Save(t.Context(), filepath.Join(base, "dir"), id, false, iotest.ErrReader(errors.New("was read")))
+		_, err := Save(t.Context(), Options{Dir: filepath.Join(base, "dir"), DecisionID: id, MaxBytes: 1 << 20}, iotest.ErrReader(errors.New("was read")))
 		require.ErrorContains(t, err, "is no decision id", "%q", id)
 		left, err := os.ReadDir(base)
 		require.NoError(t, err)
@@ -236,7 +259,7 @@ func TestSaveBundleRefusesAnIDThatIsNoFileName(t *testing.T) {
 	}
 }
 
-func TestSaveBundleOnHostileFileSystems(t *testing.T) {
+func TestSaveOnHostileFileSystems(t *testing.T) {
 	t.Parallel()
 	const file = testDecision + "-evidence.zip"
 	for _, test := range []struct {
@@ -302,7 +325,7 @@ func TestSaveBundleOnHostileFileSystems(t *testing.T) {
 			content := wholeBundle(t, testDecision, false)
 
 			src := bytes.NewReader(content)
-			got, err := Save(t.Context(), dir, testDecision, false, src)
+			got, err := Save(t.Context(), optionsFor(dir, false), src)
 
 			if test.want == nil {
 				require.NoError(t, err)
@@ -322,7 +345,7 @@ func TestSaveBundleOnHostileFileSystems(t *testing.T) {
 }
 
 // What takes the name of the file while the bundle comes is left alone as well.
-func TestSaveBundleLeavesATargetThatAppearsMeanwhile(t *testing.T) {
+func TestSaveLeavesATargetThatAppearsMeanwhile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	precious := filepath.Join(t.TempDir(), "precious")
@@ -334,7 +357,7 @@ func TestSaveBundleLeavesATargetThatAppearsMeanwhile(t *testing.T) {
 		return 0, io.EOF
 	}))
 
-	_, err := Save(t.Context(), dir, testDecision, false, src)
+	_, err := Save(t.Context(), optionsFor(dir, false), src)
 
 	require.ErrorIs(t, err, ErrTarget)
 	assert.Equal(t, map[string]string{path: "-> " + precious}, filesIn(t, dir))
@@ -353,8 +376,11 @@ func TestCreateTemporaryFollowsNoLink(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(base, "dir", "file"), []byte("mine"), 0o600))
 	before := filesIn(t, base)
 
+	d, err := openFolder(filepath.Join(base, "dir"))
+	require.NoError(t, err)
+	defer d.close()
 	for _, name := range []string{"out", "nowhere", "in", "file"} {
-		_, err := createTemporary(filepath.Join(base, "dir", name))
+		_, err := d.create(name)
 		require.ErrorIs(t, err, fs.ErrExist, name)
 		require.ErrorIs(t, err, ErrDir, name)
 		require.ErrorContains(t, err, filepath.Join(base, "dir"), name)
@@ -368,7 +394,7 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // Whatever goes wrong while the bytes come: nothing new, and the old file as it was.
-func TestSaveBundleKeepsNothingOfABrokenSource(t *testing.T) {
+func TestSaveKeepsNothingOfABrokenSource(t *testing.T) {
 	t.Parallel()
 	content := wholeBundle(t, testDecision, false)
 	half := func() io.Reader { return bytes.NewReader(content[:len(content)/2]) }
@@ -379,19 +405,19 @@ func TestSaveBundleKeepsNothingOfABrokenSource(t *testing.T) {
 	}{
 		{"an error at once", func(t *testing.T, dir string) {
 			t.Helper()
-			_, err := Save(t.Context(), dir, testDecision, false, iotest.ErrReader(errLost))
+			_, err := Save(t.Context(), optionsFor(dir, false), iotest.ErrReader(errLost))
 			require.ErrorIs(t, err, errLost)
 		}},
 		{"an error in the middle", func(t *testing.T, dir string) {
 			t.Helper()
 			src := io.MultiReader(half(), iotest.ErrReader(fmt.Errorf("read: %w", errLost)))
-			_, err := Save(t.Context(), dir, testDecision, false, src)
+			_, err := Save(t.Context(), optionsFor(dir, false), src)
 			require.ErrorIs(t, err, errLost)
 		}},
 		{"an error with the last bytes", func(t *testing.T, dir string) {
 			t.Helper()
 			src := bytes.NewReader(content)
-			_, err := Save(t.Context(), dir, testDecision, false, readerFunc(func(p []byte) (int, error) {
+			_, err := Save(t.Context(), optionsFor(dir, false), readerFunc(func(p []byte) (int, error) {
 				n, _ := src.Read(p)
 				return n, errLost
 			}))
@@ -400,20 +426,20 @@ func TestSaveBundleKeepsNothingOfABrokenSource(t *testing.T) {
 		{"an end that is an error", func(t *testing.T, dir string) { // as net/http tells of a body that ends early
 			t.Helper()
 			src := io.MultiReader(bytes.NewReader(content), iotest.ErrReader(io.ErrUnexpectedEOF))
-			_, err := Save(t.Context(), dir, testDecision, false, src)
+			_, err := Save(t.Context(), optionsFor(dir, false), src)
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 		}},
 		{"a wrapped end", func(t *testing.T, dir string) {
 			t.Helper()
 			src := io.MultiReader(bytes.NewReader(content), iotest.ErrReader(fmt.Errorf("cut off: %w", io.EOF)))
-			_, err := Save(t.Context(), dir, testDecision, false, src)
+			_, err := Save(t.Context(), optionsFor(dir, false), src)
 			require.ErrorContains(t, err, "cut off")
 		}},
 		{"cancelled before", func(t *testing.T, dir string) {
 			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			_, err := Save(ctx, dir, testDecision, false, bytes.NewReader(content))
+			_, err := Save(ctx, optionsFor(dir, false), bytes.NewReader(content))
 			require.ErrorIs(t, err, context.Canceled)
 		}},
 		{"cancelled in the middle", func(t *testing.T, dir string) {
@@ -423,7 +449,7 @@ func TestSaveBundleKeepsNothingOfABrokenSource(t *testing.T) {
 				cancel()
 				return copy(p, "more"), nil // for ever, were it not for ctx
 			}))
-			_, err := Save(ctx, dir, testDecision, false, src)
+			_, err := Save(ctx, optionsFor(dir, false), src)
 			require.ErrorIs(t, err, context.Canceled)
 		}},
 		{"cancelled with the last byte", func(t *testing.T, dir string) {
@@ -433,14 +459,14 @@ func TestSaveBundleKeepsNothingOfABrokenSource(t *testing.T) {
 				cancel()
 				return 0, io.EOF
 			}))
-			_, err := Save(ctx, dir, testDecision, false, src)
+			_, err := Save(ctx, optionsFor(dir, false), src)
 			require.ErrorIs(t, err, context.Canceled)
 		}},
 		{"a panic in the middle", func(t *testing.T, dir string) {
 			t.Helper()
 			src := io.MultiReader(half(), readerFunc(func([]byte) (int, error) { panic("boom") }))
 			assert.PanicsWithValue(t, "boom", func() {
-				_, _ = Save(t.Context(), dir, testDecision, false, src)
+				_, _ = Save(t.Context(), optionsFor(dir, false), src)
 			})
 		}},
 	} {
@@ -459,7 +485,7 @@ func TestSaveBundleKeepsNothingOfABrokenSource(t *testing.T) {
 	}
 }
 
-func TestSaveBundleRefusesWhatIsNotTheBundle(t *testing.T) {
+func TestSaveRefusesWhatIsNotTheBundle(t *testing.T) {
 	t.Parallel()
 	whole := wholeBundle(t, testDecision, false)
 	manifest := func(text string) []byte {
@@ -483,15 +509,15 @@ func TestSaveBundleRefusesWhatIsNotTheBundle(t *testing.T) {
 		want     error
 		text     string
 	}{
-		{"nothing", false, nil, ErrNotWhole, "not a valid zip"},
-		{"one blank", false, []byte(" "), ErrNotWhole, "not a valid zip"},
-		{"a login page", false, []byte("<!DOCTYPE html><title>Sign in</title>"), ErrNotWhole, "not a valid zip"},
-		{"JSON", false, []byte(`{"detail":"Decision not found"}`), ErrNotWhole, "not a valid zip"},
-		{"zeros", false, make([]byte, 1<<16), ErrNotWhole, "not a valid zip"},
-		{"cut at the end", false, whole[:len(whole)-1], ErrNotWhole, "zip"},
-		{"cut in the middle", false, whole[:len(whole)/2], ErrNotWhole, "zip"},
-		{"cut at the front", false, whole[40:], ErrNotWhole, "not a valid zip"},
-		{"a hole", false, append(bytes.Clone(whole[:300]), whole[310:]...), ErrNotWhole, "not a valid zip"},
+		{"nothing", false, nil, ErrNotWhole, "not a valid zip file"},
+		{"one blank", false, []byte(" "), ErrNotWhole, "not a valid zip file"},
+		{"a login page", false, []byte("<!DOCTYPE html><title>Sign in</title>"), ErrNotWhole, "not a valid zip file"},
+		{"JSON", false, []byte(`{"detail":"Decision not found"}`), ErrNotWhole, "not a valid zip file"},
+		{"zeros", false, make([]byte, 1<<16), ErrNotWhole, "not a valid zip file"},
+		{"cut at the end", false, whole[:len(whole)-1], ErrNotWhole, "not a valid zip file"},
+		{"cut in the middle", false, whole[:len(whole)/2], ErrNotWhole, "not a valid zip file"},
+		{"cut at the front", false, whole[40:], ErrNotWhole, "not a valid zip file"},
+		{"a hole", false, append(bytes.Clone(whole[:300]), whole[310:]...), ErrNotWhole, "not a valid zip file"},
 		{"a changed byte of the events", false, damaged(whole, "events.jsonl", 14), ErrNotWhole, `"events.jsonl"`},
 		{"a changed byte of the verification", false, damaged(whole, "verification.json", 20), ErrNotWhole, `"verification.json"`},
 		{"no entries", false, zipOf(t), ErrNotWhole, "manifest.json: it is missing"},
@@ -531,11 +557,31 @@ func TestSaveBundleRefusesWhatIsNotTheBundle(t *testing.T) {
 		{"a manifest too deep", false, manifest(strings.Repeat(`{"a":`, 5000)), ErrNotWhole, "levels"},
 		{
 			"a huge manifest", false,
-			manifest(`{"decision_id":"` + testDecision + `","payloads_included":false}` + strings.Repeat(" ", maxBundleDocument)),
+			manifest(`{"decision_id":"` + testDecision + `","payloads_included":false}` + strings.Repeat(" ", maxDocument)),
 			ErrNotWhole, "manifest.json: it is longer than",
 		},
-		{"too many entries", false, manyEntries(t, maxBundleEntries+1), ErrNotWhole, "10001 entries"},
+		{"too many entries", false, manyEntries(t, maxEntries+1), ErrNotWhole, "10001 entries"},
 		{"entries without end", false, uncountedEntries(t), ErrNotWhole, "list of entries is longer than"},
+		{
+			"an entry that is not attested", false,
+			zipOf(t, append(bundleEntries(testDecision, false)[:1:1], zipEntry{"extra.txt", "x"}, zipEntry{attestationName, `{"files":{"manifest.json":""}}`})...),
+			ErrNotWhole, `does not list its entry "extra.txt"`,
+		},
+		{
+			"an attested entry that is missing", false, with(attestationName, `{"files":{"manifest.json":"","gone.txt":""}}`),
+			ErrNotWhole, `lists "gone.txt", which is missing`,
+		},
+		{"an attestation without files", false, with(attestationName, `{"files":[]}`), ErrNotWhole, "it lists no files"},
+		{
+			"no attestation", false, zipOf(t, withoutEntry(bundleEntries(testDecision, false), attestationName)...),
+			ErrNotWhole, "bundle-attestation.json: it is missing",
+		},
+		{"a policy against the gate", false, with("policy/policy.json", "{}"), ErrDisclosure, `"policy/policy.json"`},
+		{"any file of the policy against the gate", false, with("Policy/other", ""), ErrDisclosure, `"Policy/other"`},
+		{
+			"a disclosure that is only counted", false,
+			manifest(`{"decision_id":"` + testDecision + `","payloads_included":false,"disclosure_count":1}`), ErrDisclosure, "counts disclosures",
+		},
 		{"another decision", false, wholeBundle(t, "dec_other", false), ErrOtherDecision, `"dec_other"`},
 		{"another case", false, wholeBundle(t, strings.ToUpper(testDecision), false), ErrOtherDecision, "DEC_"},
 		{"no decision", false, manifest(`{"payloads_included":false}`), ErrOtherDecision, "names no decision"},
@@ -550,7 +596,7 @@ func TestSaveBundleRefusesWhatIsNotTheBundle(t *testing.T) {
 			zipOf(t, withoutEntry(bundleEntries(testDecision, true), "disclosures.jsonl")...), ErrDisclosure, "not asked for",
 		},
 		{"a disclosure against the gate", false, with("disclosures.jsonl", ""), ErrDisclosure, "disclosures.jsonl"},
-		{"a disclosure elsewhere", false, with(`a\Disclosures.JSONL`, "{}"), ErrDisclosure, "Disclosures.JSONL"},
+		{"a disclosure elsewhere", false, with("a/Disclosures.JSONL", "{}"), ErrDisclosure, "Disclosures.JSONL"},
 		{"payloads asked for and not included", true, wholeBundle(t, testDecision, false), ErrDisclosure, "not included"},
 		{
 			"no word of payloads, not asked for", false, manifest(`{"decision_id":"` + testDecision + `"}`),
@@ -564,13 +610,13 @@ func TestSaveBundleRefusesWhatIsNotTheBundle(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			fresh, used := t.TempDir(), t.TempDir()
-			name, err := bundleName(testDecision, test.payloads)
+			name, err := fileName(testDecision, test.payloads)
 			require.NoError(t, err)
 			old := filepath.Join(used, name)
 			require.NoError(t, os.WriteFile(old, []byte("old"), 0o600))
 
 			for _, dir := range []string{fresh, used} {
-				got, err := save(t, dir, test.payloads, test.content)
+				got, err := keep(t, dir, test.payloads, test.content)
 				require.ErrorIs(t, err, test.want)
 				require.ErrorContains(t, err, test.text)
 				assert.NotContains(t, err.Error(), "\n", "one line")
@@ -607,24 +653,24 @@ func uncountedEntries(tb testing.TB) []byte {
 	return out
 }
 
-func TestSaveBundleTakesManyEntries(t *testing.T) {
+func TestSaveTakesManyEntries(t *testing.T) {
 	t.Parallel()
-	_, err := save(t, t.TempDir(), false, manyEntries(t, maxBundleEntries))
+	_, err := keep(t, t.TempDir(), false, manyEntries(t, maxEntries))
 	require.NoError(t, err)
 }
 
 // A bundle proves itself by its signatures; what the bridge shows of it besides may be missing.
-func TestSaveBundleReadsWhatThereIs(t *testing.T) {
+func TestSaveReadsWhatThereIs(t *testing.T) {
 	t.Parallel()
 	bare := fmt.Sprintf(`{"decision_id":%q,"payloads_included":false}`, testDecision)
 	const unread = `{"valid":"from the manifest"}`
-	blanks := strings.Repeat(" ", maxBundleDocument)
+	blanks := strings.Repeat(" ", maxDocument)
 	for _, test := range []struct {
 		name                    string
 		entries                 []zipEntry
 		verification, lifecycle string // empty for nil
 	}{
-		{"nothing but a manifest", []zipEntry{{"manifest.json", bare}}, "", ""},
+		{"nothing but a manifest", []zipEntry{{"manifest.json", bare}, {attestationName, attested}}, "", ""},
 		{
 			"the manifest alone says it", withoutEntry(withoutEntry(bundleEntries(testDecision, false), "verification.json"), "lifecycle.json"),
 			unread, `{"state":"from the manifest"}`,
@@ -647,6 +693,7 @@ func TestSaveBundleReadsWhatThereIs(t *testing.T) {
 				{"manifest.json", strings.TrimSuffix(bare, "}") + `,"integrity":"yes","lifecycle":[]}`},
 				{"verification.json", `{"integrity":{"valid":true,"valid":false}}`},
 				{"lifecycle.json", `"done"` + blanks},
+				{attestationName, attested},
 			},
 			"", "",
 		},
@@ -654,8 +701,9 @@ func TestSaveBundleReadsWhatThereIs(t *testing.T) {
 			"a bomb in the place of both",
 			[]zipEntry{
 				{"manifest.json", bare},
-				{"verification.json", strings.Repeat("[", maxBundleUnpacked+1)},
-				{"lifecycle.json", strings.Repeat(" ", 4*maxBundleDocument) + "{}"},
+				{"verification.json", strings.Repeat("[", 20<<20)},
+				{"lifecycle.json", strings.Repeat(" ", 4*maxDocument) + "{}"},
+				{attestationName, attested},
 			},
 			"", "",
 		},
@@ -664,7 +712,7 @@ func TestSaveBundleReadsWhatThereIs(t *testing.T) {
 			t.Parallel()
 			content := zipOf(t, test.entries...)
 
-			got, err := save(t, t.TempDir(), false, content)
+			got, err := keep(t, t.TempDir(), false, content)
 
 			require.NoError(t, err)
 			assert.Equal(t, test.verification, string(got.Verification))
@@ -678,25 +726,31 @@ func TestSaveBundleReadsWhatThereIs(t *testing.T) {
 	}
 }
 
-// A bomb costs no more than the bound: what lies beyond is not unpacked, but it has to be there.
-func TestSaveBundleBoundsItsProof(t *testing.T) {
+// Every byte of a large bundle is proven; what unpacks to more than eight times the largest bundle is refused before it is unpacked.
+func TestSaveProvesAllOfIt(t *testing.T) {
 	t.Parallel()
-	content := zipOf(t, append(bundleEntries(testDecision, false),
-		zipEntry{"bomb", strings.Repeat("x", maxBundleUnpacked+1)}, zipEntry{"large", "its checksum is wrong"})...)
-	header := func(name string) int { return bytes.LastIndex(content, []byte(name)) - 46 } // in the list of entries
-	content[header("bomb")+16] ^= 0x55                                                     // its checksum, which only its last byte could disprove
-	content[bytes.Index(content, []byte("its checksum"))] ^= 0x55
-	_, err := save(t, t.TempDir(), false, content)
+	content := zipOf(t, append(bundleEntries(testDecision, false)[:5:5], zipEntry{"last", strings.Repeat("x", 40<<20)}, zipEntry{attestationName, attested})...)
+	_, err := keep(t, t.TempDir(), false, content)
 	require.NoError(t, err)
 
-	binary.LittleEndian.PutUint32(content[header("large")+20:], 1<<30) // its length
-	_, err = save(t, t.TempDir(), false, content)
+	o := optionsFor(t.TempDir(), false)
+	o.MaxBytes = 4 << 20
+	_, err = Save(t.Context(), o, bytes.NewReader(content))
 	require.ErrorIs(t, err, ErrNotWhole)
-	require.ErrorContains(t, err, `"large"`)
+	require.ErrorContains(t, err, "unpacks to more than 33554432 bytes")
+
+	// Its checksum in both headers, which only its last byte can disprove.
+	binary.LittleEndian.PutUint32(content[bytes.LastIndex(content, []byte("last"))-46+16:], 1)
+	at := bytes.LastIndex(content, []byte(descriptorSignature))
+	at = bytes.LastIndex(content[:at], []byte(descriptorSignature)) // the attestation's is the last
+	binary.LittleEndian.PutUint32(content[at+4:], 1)
+	_, err = keep(t, t.TempDir(), false, content)
+	require.ErrorIs(t, err, ErrNotWhole)
+	require.ErrorContains(t, err, `entry "last": its checksum is wrong`)
 }
 
 // A file of one of two saves at once stays, and it is whole.
-func TestSaveBundleAtOnce(t *testing.T) {
+func TestSaveAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "made", "by", "either")
 	const savers, rounds = 4, 8
@@ -706,7 +760,7 @@ func TestSaveBundleAtOnce(t *testing.T) {
 		contents[i] = zipOf(t, withEntry(bundleEntries(testDecision, false), "README.txt", strings.Repeat("x", 1000*i))...)
 		group.Go(func() {
 			for range rounds {
-				got, err := Save(t.Context(), dir, testDecision, false, bytes.NewReader(contents[i]))
+				got, err := Save(t.Context(), optionsFor(dir, false), bytes.NewReader(contents[i]))
 				if assert.NoError(t, err) {
 					assert.Equal(t, int64(len(contents[i])), got.Size)
 				}
@@ -722,7 +776,7 @@ func TestSaveBundleAtOnce(t *testing.T) {
 		"the file is none of those that were saved")
 }
 
-func TestSaveBundleRemovesWhatKilledProcessesLeft(t *testing.T) {
+func TestSaveRemovesWhatKilledProcessesLeft(t *testing.T) {
 	t.Parallel()
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	const random = "0123456789abcdef0123456789abcdef"
@@ -753,7 +807,7 @@ func TestSaveBundleRemovesWhatKilledProcessesLeft(t *testing.T) {
 	link := filepath.Join(dir, ".loopgrid-evidence-3123456789abcdef0123456789abcdef.tmp")
 	symlink(t, precious, link)
 
-	_, err := save(t, dir, false, wholeBundle(t, testDecision, false))
+	_, err := keep(t, dir, false, wholeBundle(t, testDecision, false))
 
 	require.NoError(t, err)
 	assert.NoFileExists(t, gone)
@@ -824,14 +878,18 @@ func TestRenamePatiently(t *testing.T) {
 // A bundle of the largest size is never held in memory.
 //
 //nolint:paralleltest // it counts the memory that is allocated in the process
-func TestSaveBundleNeedsLittleMemory(t *testing.T) {
+func TestSaveNeedsLittleMemory(t *testing.T) {
 	dir := t.TempDir()
 	const size = 50 << 20
 	chunk := make([]byte, 1<<20)
 	pr, pw := io.Pipe()
 	go func() {
 		w := zip.NewWriter(pw)
-		for _, e := range bundleEntries(testDecision, false) {
+		entries := append(bundleEntries(testDecision, false), zipEntry{name: "large"})
+		for _, e := range entries[:len(entries)-1] {
+			if e.text == attested {
+				e.text = attestationOf(entries)
+			}
 			f, _ := w.Create(e.name)
 			_, _ = io.WriteString(f, e.text)
 		}
@@ -844,7 +902,7 @@ func TestSaveBundleNeedsLittleMemory(t *testing.T) {
 
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	got, err := Save(t.Context(), dir, testDecision, false, pr)
+	got, err := Save(t.Context(), optionsFor(dir, false), pr)
 	runtime.ReadMemStats(&after)
 
 	require.NoError(t, err)
@@ -859,10 +917,9 @@ func FuzzReadBundle(f *testing.F) {
 	f.Add(uncountedEntries(f)[:4096], false)
 	f.Add(zipOf(f), true)
 	f.Fuzz(func(t *testing.T, content []byte, payloads bool) {
-		verification, lifecycle, err := readBundle(t.Context(), bytes.NewReader(content), int64(len(content)), testDecision, payloads)
+		told, err := readContent(t.Context(), bytes.NewReader(content), int64(len(content)), optionsFor("", payloads))
 		if err != nil {
-			assert.Nil(t, verification)
-			assert.Nil(t, lifecycle)
+			assert.Zero(t, told)
 			return
 		}
 		archive, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
@@ -878,7 +935,7 @@ func FuzzReadBundle(f *testing.F) {
 		require.NoError(t, json.NewDecoder(manifest).Decode(&said))
 		assert.Equal(t, testDecision, said.DecisionID)
 		assert.Equal(t, &payloads, said.Payloads)
-		for _, value := range [][]byte{verification, lifecycle} {
+		for _, value := range [][]byte{told.Verification, told.Lifecycle, told.Coverage} {
 			assert.True(t, value == nil || value[0] == '{')
 		}
 	})

@@ -10,8 +10,13 @@ import (
 	"io"
 	"net/http"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/config"
+	"github.com/loopgridio/loopgrid-mcp/internal/text"
 )
 
 // Exit codes.
@@ -28,6 +33,8 @@ type Process struct {
 	Stdout   io.Writer
 	Stderr   io.Writer
 	Terminal bool // stdin is a terminal: a person started it, not a host
+	// NoStdin says that stdin is connected to nothing, as /dev/null is: no host can speak to the program.
+	NoStdin bool
 	// StdoutTerminal says that stdout is a terminal, which shows colours.
 	StdoutTerminal bool
 	// Transport carries the requests to LoopGrid. Nil: the network.
@@ -49,7 +56,7 @@ func Run(ctx context.Context, p Process) int {
 	if name := strings.TrimSuffix(filepath.Base(p.Args[0]), ".exe"); name == "loopgrid-mcp-doctor" {
 		args = append([]string{"doctor"}, args...)
 	}
-	if len(args) == 0 {
+	if isServe(args) {
 		return runServe(ctx, p)
 	}
 	out := &printer{out: p.Stdout}
@@ -62,29 +69,95 @@ func Run(ctx context.Context, p Process) int {
 	return code
 }
 
-func runCommand(ctx context.Context, p Process, args []string) int {
-	switch command, rest := args[0], args[1:]; command {
-	case "doctor":
-		return runDoctor(ctx, p, rest)
-	case "sandbox":
-		return runSandbox(ctx, p, rest)
-	case "config":
-		return runConfig(p, rest)
-	case "version", "--version", "-version", "-v":
-		return alone(p, command, rest, runVersion)
-	case "help", "--help", "-help", "-h":
-		return alone(p, command, rest, runHelp)
-	default:
-		return usage(p, fmt.Sprintf("unknown command %q", command))
+// isServe says whether the arguments ask to serve. Other servers take a command or --transport stdio, so hosts are set up with them.
+func isServe(args []string) bool {
+	if len(args) > 0 && (args[0] == "serve" || args[0] == "stdio") {
+		args = args[1:]
+	}
+	switch strings.Join(args, " ") {
+	case "", "--stdio", "--transport stdio", "--transport=stdio", "-t stdio":
+		return true
+	}
+	return false
+}
+
+// command is a subcommand.
+type command struct {
+	name  string
+	words []string // other spellings
+	run   func(context.Context, Process, []string) int
+}
+
+func commands() []command {
+	return []command{
+		{name: "serve", words: []string{"stdio"}, run: func(_ context.Context, p Process, args []string) int {
+			return usage(p, "serve: unknown argument "+quotedArgument(args[0])+"; it speaks MCP over stdio only")
+		}},
+		{name: "doctor", run: runDoctor},
+		{name: "sandbox", run: runSandbox},
+		{name: "config", run: func(_ context.Context, p Process, args []string) int { return runConfig(p, args) }},
+		{name: "version", words: []string{"--version", "-version", "-v", "-V"}, run: func(_ context.Context, p Process, args []string) int {
+			if len(args) > 0 {
+				return usage(p, "version takes no arguments")
+			}
+			return runVersion(p.Stdout)
+		}},
+		{name: "help", words: []string{"--help", "-help", "-h"}, run: func(_ context.Context, p Process, args []string) int { return runHelp(p, args) }},
 	}
 }
 
-// alone runs a command that takes no arguments.
-func alone(p Process, command string, rest []string, run func(io.Writer) int) int {
-	if len(rest) > 0 {
-		return usage(p, command+" takes no arguments")
+func findCommand(name string) (command, bool) {
+	for _, c := range commands() {
+		if c.name == name || slices.Contains(c.words, name) {
+			return c, true
+		}
 	}
-	return run(p.Stdout)
+	return command{}, false
+}
+
+func runCommand(ctx context.Context, p Process, args []string) int {
+	c, ok := findCommand(args[0])
+	if !ok {
+		problem := "unknown command " + quotedArgument(args[0]) + didYouMean(args[0], commandNames())
+		if !p.Terminal {
+			problem += "\nA host starts the server without arguments: then loopgrid-mcp speaks MCP on stdin and stdout."
+		}
+		return usage(p, problem)
+	}
+	for _, arg := range args[1:] {
+		switch arg {
+		case "-h", "--help", "-help":
+			return runHelp(p, []string{c.name})
+		case "-V", "--version":
+			return runVersion(p.Stdout)
+		}
+	}
+	return c.run(ctx, p, args[1:])
+}
+
+func commandNames() []string {
+	var names []string
+	for _, c := range commands() {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// didYouMean names the known word that a mistyped one is nearest to, as the end of an error.
+func didYouMean(typed string, known []string) string {
+	if near := config.Nearest(typed, known); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
+
+// quotedArgument shows an argument in an error, unless it is a key that was given in the wrong place.
+func quotedArgument(arg string) string {
+	const longest = 40
+	if strings.Contains(arg, "lg_") {
+		return "(not shown: it looks like a key)"
+	}
+	return strconv.Quote(text.Clip(arg, longest))
 }
 
 // usage says what is wrong with the command line, and where to read on.
@@ -102,9 +175,9 @@ type printer struct {
 }
 
 func (p *printer) Write(text []byte) (int, error) {
+	n, err := p.out.Write(text) // not under the lock: a reader that never reads must not keep the command from ending
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n, err := p.out.Write(text)
 	if p.err == nil {
 		p.err = err
 	}

@@ -43,10 +43,10 @@ func clearEnvironment(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	for _, spelled := range []string{"version", "--version", "-v"} {
+	for _, spelled := range []string{"version", "--version", "-v", "-V"} {
 		code, out, errs := run(spelled)
 		assert.Equal(t, 0, code)
-		assert.Regexp(t, `^loopgrid-mcp `+regexp.QuoteMeta(cli.Version)+` \(go1\.\S+, \w+/\w+\)\n$`, out)
+		assert.Regexp(t, `^loopgrid-mcp `+regexp.QuoteMeta(cli.Version)+`-dev\S* \(go1\.\S+, \w+/\w+\)\n$`, out)
 		assert.Empty(t, errs)
 	}
 }
@@ -71,12 +71,93 @@ func TestHelpNamesEveryCommandAndVariable(t *testing.T) {
 
 func TestWrongUsage(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"serve"}, {"doctr"}, {"--frob"}, {"version", "x"}, {"help", "x"}, {"doctor", "x"}, {"doctor", "--jason"}, {"sandbox", "x"}, {"sandbox", "--port", "1"}} {
+	for _, args := range [][]string{
+		{"serve", "x"},
+		{"serve", "--transport", "http"},
+		{"--frob"},
+		{"version", "x"},
+		{"help", "x"},
+		{"help", "doctor", "x"},
+		{"doctor", "x"},
+		{"doctor", "--jason"},
+		{"sandbox", "x"},
+		{"sandbox", "--port", "1"},
+	} {
 		code, out, errs := run(args...)
 		assert.Equal(t, 2, code, args)
 		assert.Empty(t, out)
-		assert.Regexp(t, `^loopgrid-mcp: .+\nRun loopgrid-mcp help for the commands\.\n$`, errs)
+		assert.Regexp(t, `^loopgrid-mcp: (.+\n){1,2}Run loopgrid-mcp help for the commands\.\n$`, errs)
 	}
+}
+
+func TestMistypedCommands(t *testing.T) {
+	t.Parallel()
+	for typed, near := range map[string]string{"docter": "doctor", "Sandbox": "sandbox", "conifg": "config", "hlep": "help"} {
+		for _, args := range [][]string{{typed}, {"help", typed}} {
+			code, out, errs := run(args...)
+			assert.Equal(t, 2, code, args)
+			assert.Empty(t, out)
+			assert.Contains(t, errs, "; did you mean "+near+"?\n", args)
+		}
+	}
+	_, _, errs := run("something-else")
+	assert.NotContains(t, errs, "did you mean")
+	assert.Contains(t, errs, "A host starts the server without arguments", "a host that passes arguments sees what is wrong")
+	_, _, errs = run("lg_live_0123456789abcdef")
+	assert.NotContains(t, errs, "0123")
+
+	var terminal bytes.Buffer
+	cli.Run(t.Context(), cli.Process{Args: []string{"loopgrid-mcp", "docter"}, Stdout: io.Discard, Stderr: &terminal, Terminal: true})
+	assert.NotContains(t, terminal.String(), "A host starts")
+}
+
+func TestEveryCommandHasItsPage(t *testing.T) {
+	t.Parallel()
+	for command, part := range map[string]string{
+		"serve": "--transport stdio", "stdio": "--transport stdio", "doctor": "--json", "sandbox": "--addr", "config": "--env NAME", "version": "-dev", "help": "COMMAND",
+	} {
+		_, want, _ := run("help", command)
+		assert.Contains(t, want, part)
+		for line := range strings.Lines(want) {
+			assert.LessOrEqual(t, len([]rune(line)), 81, line)
+		}
+		for _, flag := range []string{"-h", "--help"} {
+			code, out, errs := run(command, flag)
+			assert.Equal(t, 0, code)
+			assert.Empty(t, errs)
+			assert.Equal(t, want, out)
+		}
+		for _, flag := range []string{"-V", "--version"} {
+			code, out, _ := run(command, flag)
+			assert.Equal(t, 0, code)
+			assert.Contains(t, out, "loopgrid-mcp "+cli.Version)
+		}
+	}
+}
+
+// Hosts are set up with what other servers take.
+func TestServeByOtherNames(t *testing.T) { //nolint:paralleltest // it sets the environment of the process
+	clearEnvironment(t)
+	for _, args := range [][]string{{}, {"serve"}, {"stdio"}, {"--transport", "stdio"}, {"--transport=stdio"}, {"serve", "--transport", "stdio"}, {"--stdio"}} {
+		var out, errs bytes.Buffer
+		code := cli.Run(t.Context(), cli.Process{
+			Args: append([]string{"loopgrid-mcp"}, args...), Stdout: &out, Stderr: &errs,
+			Stdin: strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n"),
+		})
+		assert.Equal(t, 0, code, args)
+		assert.JSONEq(t, `{"jsonrpc":"2.0","id":1,"result":{}}`, out.String(), args)
+	}
+}
+
+func TestServeWithoutStdin(t *testing.T) { //nolint:paralleltest // it sets the environment of the process
+	clearEnvironment(t)
+	var out, errs bytes.Buffer
+	code := cli.Run(t.Context(), cli.Process{Args: []string{"loopgrid-mcp"}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, NoStdin: true})
+	assert.Equal(t, 0, code)
+	assert.Empty(t, out.String())
+	assert.Contains(t, errs.String(), "stdin is connected to nothing")
+	assert.Contains(t, errs.String(), "docker run -i")
+	assert.Contains(t, errs.String(), "stdin_open: true")
 }
 
 // started is the sandbox subcommand, running.
@@ -265,4 +346,88 @@ func TestSandboxOnEveryAddress(t *testing.T) {
 		close(s.stop)
 		assert.Equal(t, 0, <-s.code)
 	}
+}
+
+// TestSandboxSaysWhatToDoNext looks at the lines that a person copies.
+func TestSandboxSaysWhatToDoNext(t *testing.T) {
+	t.Parallel()
+	s := startSandbox(t)
+	page := s.waitFor(t, `approve or reject: +(http://\S+/)\n`)
+	base := strings.TrimSuffix(page, "/")
+	assert.Contains(t, s.out.String(), "  LOOPGRID_BASE_URL="+base+" loopgrid-mcp doctor\n")
+	assert.Contains(t, s.out.String(), "  loopgrid-mcp config HOST --env LOOPGRID_BASE_URL="+base+"\n")
+	close(s.stop)
+	assert.Equal(t, 0, <-s.code)
+
+	s = startSandbox(t, "--auth", "--addr", "0.0.0.0:0")
+	key := s.waitFor(t, `(lg_live_\S+)  \[ingest read\]`)
+	admin := s.waitFor(t, `(lg_live_\S+)  \[admin\]`)
+	page = s.waitFor(t, `approve or reject: +(http://\S+)\n`)
+	base, fragment, _ := strings.Cut(page, "/#")
+	assert.Equal(t, "key="+admin, fragment, "which no browser sends")
+	assert.Contains(t, s.out.String(), "  LOOPGRID_BASE_URL="+base+" LOOPGRID_SERVICE_KEY="+key+" loopgrid-mcp doctor\n")
+	assert.Contains(t, s.out.String(), "  loopgrid-mcp config HOST --env LOOPGRID_SERVICE_KEY --env LOOPGRID_BASE_URL="+base+"\n")
+	assert.NotContains(t, s.out.String(), "Without --auth")
+	close(s.stop)
+	assert.Equal(t, 0, <-s.code)
+
+	var out bytes.Buffer
+	stop := make(chan struct{})
+	close(stop)
+	code := cli.Run(t.Context(), cli.Process{
+		Args: []string{"loopgrid-mcp", "sandbox", "--addr", "127.0.0.1:0"}, Stdout: &out, Stderr: &out, Stop: stop, OS: "windows",
+	})
+	assert.Equal(t, 0, code, out.String())
+	assert.Regexp(t, `  \$env:LOOPGRID_BASE_URL = "http://127\.0\.0\.1:\d+"; loopgrid-mcp doctor\n`, out.String())
+}
+
+// TestSandboxIsForOneMachine asks as a page of somebody else would have a browser ask.
+func TestSandboxIsForOneMachine(t *testing.T) {
+	t.Parallel()
+	s := startSandbox(t)
+	url := s.waitFor(t, `Listening on (http://127\.0\.0\.1:\d+) `)
+	ask := func(change func(*http.Request)) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/workspaces/default/keys", strings.NewReader(`{"scopes":["admin"]}`))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/json")
+		change(r)
+		res, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		return res.StatusCode
+	}
+	assert.Equal(t, http.StatusOK, ask(func(*http.Request) {}))
+	assert.Equal(t, http.StatusForbidden, ask(func(r *http.Request) { r.Host = "rebound.example" }))
+	assert.Equal(t, http.StatusForbidden, ask(func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }))
+	close(s.stop)
+	assert.Equal(t, 0, <-s.code)
+}
+
+// TestSandboxWhoseOutputNobodyReads records more than any pipe holds, and then ends while a request is unfinished.
+func TestSandboxWhoseOutputNobodyReads(t *testing.T) {
+	t.Parallel()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	stuck := blocked{make(chan struct{})}
+	t.Cleanup(func() { close(stuck.ever) })
+	stop, code := make(chan struct{}), make(chan int, 1)
+	go func() {
+		code <- cli.Run(context.Background(), cli.Process{
+			Args: []string{"loopgrid-mcp", "sandbox", "--addr", addr}, Stdout: stuck, Stderr: io.Discard, Stop: stop,
+		})
+	}()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	for err != nil {
+		conn, err = new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	for range 500 {
+		require.Equal(t, http.StatusOK, post(t, "http://"+addr, ""))
+	}
+	_, err = io.WriteString(conn, "POST /api/v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+	require.NoError(t, err)
+	close(stop)
+	assert.Equal(t, 0, <-code)
 }

@@ -3,7 +3,9 @@
 package cli
 
 import (
+	"io/fs"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,4 +19,10 @@ func freeBytes(dir string) (uint64, error) {
 	// The types differ between systems; FreeBSD counts below zero where only root has space left.
 	available, size := int64(s.Bavail), int64(s.Bsize) //nolint:gosec,unconvert // no file system has 2^63 blocks
 	return uint64(max(0, available)) * uint64(max(0, size)), nil
+}
+
+// isForeign says whether a file belongs to another user than root and this one.
+func isForeign(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && stat.Uid != 0 && int(stat.Uid) != os.Geteuid()
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io/fs"
 	"os"
 
 	"golang.org/x/sys/windows"
@@ -18,3 +19,6 @@ func freeBytes(dir string) (uint64, error) {
 	}
 	return available, nil
 }
+
+// isForeign cannot tell here: folder permissions apply.
+func isForeign(fs.FileInfo) bool { return false }

@@ -8,10 +8,10 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"unicode"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/config"
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
+	"github.com/loopgridio/loopgrid-mcp/internal/text"
 )
 
 // What the doctor prints is read by a person whose set-up does not work, and by programs (--json):
@@ -71,6 +71,9 @@ const (
 	idPath          = "path"
 	idVariables     = "variables"
 	idUnread        = "unread_variables"
+	idCAFile        = "ca_file"
+	idConfirmation  = "review_confirmation"
+	idDecisions     = "workspace_decisions"
 )
 
 // doctor is one run.
@@ -79,7 +82,7 @@ type doctor struct {
 	settings config.Settings
 	client   *loopgrid.Client // nil where the settings name no service that can be used
 	show     func(check)
-	failed   bool
+	checks   []check
 }
 
 // runDoctor checks the settings, the service and this machine.
@@ -89,7 +92,7 @@ func runDoctor(ctx context.Context, p Process, args []string) int {
 	asJSON := flags.Bool("json", false, "")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
-		return runHelp(p.Stdout)
+		return runHelp(p, []string{"doctor"})
 	case err != nil:
 		return usage(p, "doctor: "+err.Error())
 	case flags.NArg() > 0:
@@ -102,7 +105,45 @@ func runDoctor(ctx context.Context, p Process, args []string) int {
 	}
 	colors := p.StdoutTerminal && !s.NoColor
 	d.show = func(c check) { printCheck(p.Stdout, c, colors) }
-	return d.run(ctx)
+	code := d.run(ctx)
+	d.summarize(colors)
+	return code
+}
+
+// summarize repeats the failures, which may have scrolled away, and counts what is not well.
+func (d *doctor) summarize(colors bool) {
+	out := d.process.Stdout
+	warnings := d.count(statusWarn)
+	fmt.Fprintln(out)
+	for _, c := range d.checks {
+		if c.Status == statusFail {
+			printCheck(out, c, colors)
+		}
+	}
+	switch failures := d.count(statusFail); {
+	case failures > 0:
+		fmt.Fprintf(out, "%s, %s\n", plural(failures, "failure"), plural(warnings, "warning"))
+	case warnings > 0:
+		fmt.Fprintf(out, "No failures, %s\n", plural(warnings, "warning"))
+	default:
+		fmt.Fprintln(out, "All is well: no failures, no warnings")
+	}
+}
+
+func (d *doctor) count(s status) (n int) {
+	for _, c := range d.checks {
+		if c.Status == s {
+			n++
+		}
+	}
+	return n
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // run makes all checks and returns the exit code.
@@ -128,45 +169,27 @@ func (d *doctor) run(ctx context.Context) int {
 	switch {
 	case len(d.settings.Problems) > 0:
 		return exitUsage
-	case d.failed:
+	case d.count(statusFail) > 0:
 		return exitFailed
 	}
 	return exitOK
 }
 
-func (d *doctor) ok(id, text string) { d.add(check{ID: id, Status: statusOK, Text: text}) }
+func (d *doctor) ok(id, says string) { d.add(check{ID: id, Status: statusOK, Text: says}) }
 
-func (d *doctor) info(id, text string)         { d.add(check{ID: id, Status: statusInfo, Text: text}) }
-func (d *doctor) warn(id, text, remedy string) { d.add(check{id, statusWarn, text, remedy}) }
-func (d *doctor) fail(id, text, remedy string) { d.add(check{id, statusFail, text, remedy}) }
+func (d *doctor) info(id, says string)         { d.add(check{ID: id, Status: statusInfo, Text: says}) }
+func (d *doctor) warn(id, says, remedy string) { d.add(check{id, statusWarn, says, remedy}) }
+func (d *doctor) fail(id, says, remedy string) { d.add(check{id, statusFail, says, remedy}) }
 
 // add shows a check. Texts hold what a service or a file name says, so they are cleaned here, once for all: nothing in them
 // reaches a terminal as more than letters, and the key is in none.
 func (d *doctor) add(c check) {
-	c.Text, c.Remedy = d.clean(c.Text), d.clean(c.Remedy)
-	d.failed = d.failed || c.Status == statusFail
-	d.show(c)
-}
-
-func (d *doctor) clean(text string) string {
-	// No key is as short as a word of these texts.
-	const shortestKey = 8
-	if key := d.settings.ServiceKey.Reveal(); len(key) >= shortestKey {
-		text = strings.ReplaceAll(text, key, "[service key]")
-	}
 	const longest = 600
-	var out strings.Builder
-	for n, r := range []rune(text) {
-		if n == longest {
-			out.WriteRune('…')
-			break
-		}
-		if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp) {
-			r = '?'
-		}
-		out.WriteRune(r)
+	for _, part := range []*string{&c.Text, &c.Remedy} {
+		*part = d.settings.ServiceKey.Hide(text.Clean(*part, longest))
 	}
-	return out.String()
+	d.checks = append(d.checks, c)
+	d.show(c)
 }
 
 // printCheck writes a check as people read it.
@@ -182,25 +205,25 @@ func printCheck(out io.Writer, c check, colors bool) {
 }
 
 // colored puts the colour of a status around a text; a fact has none.
-func colored(text string, s status) string {
+func colored(label string, s status) string {
 	const green, yellow, red, reset = "\x1b[32m", "\x1b[33m", "\x1b[31m", "\x1b[0m"
 	switch s {
 	case statusOK:
-		return green + text + reset
+		return green + label + reset
 	case statusWarn:
-		return yellow + text + reset
+		return yellow + label + reset
 	case statusFail:
-		return red + text + reset
+		return red + label + reset
 	case statusInfo:
 	}
-	return text
+	return label
 }
 
-func known(text string) string {
-	if text == "" {
+func known(said string) string {
+	if said == "" {
 		return "unknown"
 	}
-	return text
+	return said
 }
 
 func yesNo(b bool) string {

@@ -9,19 +9,23 @@ import (
 	"runtime"
 )
 
-const dirRemedy = "Give this user the right to write there, or set LOOPGRID_EVIDENCE_DIR to a directory that it may write to."
+const dirRemedy = "Let this user write there, or set LOOPGRID_EVIDENCE_DIR to a directory that it can write to."
 
 // checkEvidenceDir finds out whether evidence can be saved. It leaves nothing behind, and does not make the directory: the first
 // download does.
 func (d *doctor) checkEvidenceDir() {
 	dir := d.settings.EvidenceDir
 	if dir.Path == "" {
-		d.info(idDir, "evidence directory: not checked, the settings above have to be mended first")
+		d.info(idDir, "evidence directory: not checked, fix the settings above first")
 		return
 	}
 	d.info(idDir, fmt.Sprintf("evidence directory: %s (%s)", dir.Path, dir.Why))
 	info, err := os.Stat(dir.Path)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && isLink(dir.Path):
+		d.fail(idDirWritable, "evidence directory writable: no, it is a link to something that does not exist",
+			"Create the directory that the link points to, or set LOOPGRID_EVIDENCE_DIR to a directory.")
+		return
 	case errors.Is(err, fs.ErrNotExist):
 		d.checkMissingDir(dir.Path)
 		return
@@ -29,7 +33,7 @@ func (d *doctor) checkEvidenceDir() {
 		d.fail(idDirWritable, "evidence directory writable: no, "+reason(err), dirRemedy)
 		return
 	case !info.IsDir():
-		d.fail(idDirWritable, "evidence directory writable: no, it is a file", "Move the file away, or set LOOPGRID_EVIDENCE_DIR to a directory.")
+		d.fail(idDirWritable, "evidence directory writable: no, it is "+kindOf(info.Mode()), "Move it away, or set LOOPGRID_EVIDENCE_DIR to a directory.")
 		return
 	}
 	if err := tryFile(dir.Path); err != nil {
@@ -39,15 +43,38 @@ func (d *doctor) checkEvidenceDir() {
 	}
 	d.checkSpace(dir.Path)
 	mode := info.Mode().Perm()
-	text := fmt.Sprintf("evidence directory mode: %#o", mode)
+	says := fmt.Sprintf("evidence directory mode: %#o", mode)
 	const othersWrite = 0o022
 	switch {
 	case runtime.GOOS == "windows":
-		d.info(idDirMode, "evidence directory mode: without meaning on Windows, where the rights of the folder decide who can read")
+		d.info(idDirMode, "evidence directory mode: not applicable on Windows (folder permissions apply)")
+	case isForeign(info):
+		d.warn(idDirMode, says+", and it belongs to another user, who can read, replace and remove files", "Set LOOPGRID_EVIDENCE_DIR to a directory of this user.")
 	case mode&othersWrite != 0:
-		d.warn(idDirMode, text+", so other users can add and replace files", fmt.Sprintf("chmod 700 %q", dir.Path))
+		d.warn(idDirMode, says+", so other users can add and replace files", fmt.Sprintf("chmod 700 %q", dir.Path))
 	default:
-		d.ok(idDirMode, text+" (files are written with 0600)")
+		d.ok(idDirMode, says+" (files are written with 0600)")
+	}
+}
+
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+// kindOf says what is at a path instead of a directory.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsRegular():
+		return "a file"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a named pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	case mode&fs.ModeDevice != 0:
+		return "a device"
+	default:
+		return "no directory"
 	}
 }
 
@@ -62,10 +89,10 @@ func (d *doctor) checkMissingDir(dir string) {
 		above = filepath.Dir(above)
 	}
 	if err := tryDir(above); err != nil {
-		d.fail(idDirWritable, fmt.Sprintf("evidence directory writable: no, it cannot be made in %s: %s", above, reason(err)), dirRemedy)
+		d.fail(idDirWritable, fmt.Sprintf("evidence directory writable: no, it cannot be created in %s: %s", above, reason(err)), dirRemedy)
 		return
 	}
-	d.ok(idDirWritable, "evidence directory writable: yes, it is made on first use")
+	d.ok(idDirWritable, "evidence directory writable: yes, it will be created on first use")
 	d.checkSpace(above)
 }
 

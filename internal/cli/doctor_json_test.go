@@ -2,9 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
-	"flag"
 	"net/http"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -13,10 +11,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/loopgridio/loopgrid-mcp/internal/golden"
 	"github.com/loopgridio/loopgrid-mcp/internal/sandbox"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files") //nolint:gochecknoglobals // a test flag
 
 func TestDoctorJSON(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -34,7 +31,7 @@ func TestDoctorJSON(t *testing.T) {
 			t.Setenv("LOOPGRID_BASE_URL", url)
 			key := s.CreateKey("default")
 			t.Setenv("LOOPGRID_SERVICE_KEY", key)
-			status, _ := request(t, http.MethodPost, url+"/api/v1/decisions", key, `{"decision_type":"t"}`)
+			status, _ := request(t, url+"/api/v1/decisions", key, `{"decision_type":"t"}`)
 			require.Equal(t, http.StatusOK, status)
 			recordsNothing(t, s)
 			dir := filepath.Join(t.TempDir(), "not-there-yet")
@@ -69,23 +66,11 @@ func TestDoctorJSON(t *testing.T) {
 					assert.Contains(t, lines, "["+strings.ToUpper(c.Status)+"] "+c.Text+"\n")
 				}
 			}
-			golden(t, name, strings.NewReplacer(url, "URL", dir, "DIR", strings.ReplaceAll(dir, `\`, `\\`), "DIR").Replace(
+			golden.Equal(t, filepath.Join("testdata", name), strings.NewReplacer(url, "URL", dir, "DIR", strings.ReplaceAll(dir, `\`, `\\`), "DIR").Replace(
 				regexp.MustCompile(`checked in [0-9.]+ s`).ReplaceAllString(machineless(out), "checked in N s")))
 		})
 	}
 	read, err := filepath.Glob(filepath.Join("testdata", "*"))
 	require.NoError(t, err)
 	assert.Len(t, read, 3, "no golden file is left over")
-}
-
-// golden compares got with a file under testdata, which -update rewrites.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "run go test ./internal/cli -update")
-	assert.Equal(t, strings.ReplaceAll(string(want), "\r\n", "\n"), got)
 }

@@ -15,12 +15,13 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/loopgridio/loopgrid-mcp/internal/address"
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
 const (
 	wrongAddress  = "Check host, port and base path of LOOPGRID_BASE_URL: LoopGrid answers GET /health below it."
-	startLoopGrid = "Start LoopGrid, or set LOOPGRID_BASE_URL to where it runs."
+	startLoopGrid = "Start LoopGrid, or set LOOPGRID_BASE_URL to its address."
 )
 
 // Windows numbers its socket errors differently from the constants that Go invents for it.
@@ -61,18 +62,15 @@ func (d *doctor) diagnoseStatus(ctx context.Context, api *loopgrid.APIError) (te
 	switch {
 	case api.Status == http.StatusProxyAuthRequired:
 		return fmt.Sprintf("LoopGrid is not reachable: the proxy %s asks for a user name and a password (407)", d.client.Proxy()), proxyRemedy(base)
-	case api.Status < http.StatusBadRequest:
+	// A protocol switch has a body that ends with its connection alone: it is not looked at.
+	case api.Status >= http.StatusMultipleChoices && api.Status < http.StatusBadRequest:
 		return d.diagnoseRedirect(ctx, api.Status)
 	case api.Status == http.StatusBadRequest:
 		if strange, err := d.client.Inspect(ctx); err == nil && strange.WantsTLS {
 			return fmt.Sprintf("%s asks for https", base), fmt.Sprintf("Set LOOPGRID_BASE_URL to https://%s%s.", base.Host, base.Path)
 		}
-	case api.Status == http.StatusBadGateway, api.Status == http.StatusServiceUnavailable, api.Status == http.StatusGatewayTimeout:
-		between := "the gateway or proxy before it"
-		if proxy := d.client.Proxy(); proxy != "" {
-			between = "the proxy " + proxy
-		}
-		return api.Error(), "This is " + between + " speaking, which does not reach LoopGrid: start LoopGrid, or mend the way there."
+	case api.Status == http.StatusUnauthorized, api.Status == http.StatusForbidden, api.InFront && api.Status >= http.StatusInternalServerError:
+		return api.Error(), api.Remedy()
 	}
 	if api.Status >= http.StatusInternalServerError {
 		return api.Error(), "LoopGrid's operator should look at its log."
@@ -110,7 +108,7 @@ func (d *doctor) diagnoseConnection(ctx context.Context, err error, proxy string
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return fmt.Sprintf("%sits host name %s cannot be resolved", unreachable, base.Hostname()),
-			"Check the spelling in LOOPGRID_BASE_URL; a name that only a VPN or a container network knows is not known outside of it."
+			"Check the spelling in LOOPGRID_BASE_URL; a name of a VPN or a container network is known only inside it."
 	case errors.As(err, &dns):
 		return fmt.Sprintf("%sno name server answered for its host name %s", unreachable, base.Hostname()), "Check this machine's network and its DNS settings."
 	case isErrno(err, syscall.ECONNREFUSED, wsaConnectionRefused):
@@ -123,7 +121,7 @@ func (d *doctor) diagnoseConnection(ctx context.Context, err error, proxy string
 		return fmt.Sprintf("the connection to %s was reset before GET /health was answered", base.Host), d.elsewhereOr(ctx, cutRemedy+orHTTPS(base))
 	case sent && timedOut(err):
 		return fmt.Sprintf("%s accepts the connection, but did not answer GET /health within %s", base, seconds(d.settings.Timeout)),
-			d.elsewhereOr(ctx, "LoopGrid hangs, or another service has the port: look at LoopGrid's log, then start it anew.")
+			d.elsewhereOr(ctx, "LoopGrid hangs, or another service has the port: look at LoopGrid's log, then restart it.")
 	case sent:
 		return err.Error(), d.elsewhereOr(ctx, cutRemedy+orHTTPS(base))
 	case timedOut(err):
@@ -147,7 +145,7 @@ const cutRemedy = "Something in between, or another service on the port, ends th
 
 // inContainers adds what loopback means there.
 func inContainers(base *url.URL) string {
-	if !isLoopback(base) {
+	if !address.IsLoopback(base.Hostname()) {
 		return ""
 	}
 	return " In a container " + base.Hostname() + " is the container itself."
@@ -231,12 +229,20 @@ func (d *doctor) elsewhereOr(ctx context.Context, remedy string) string {
 	return remedy
 }
 
-// elsewhere asks the other loopback addresses of the same port for LoopGrid, without the key: a service that listens on IPv4 alone
-// is not found at ::1, nor the reverse, and localhost can be two services.
+// elsewhere looks for LoopGrid where the operator may have meant, without the key: above the path of the address, since people copy
+// the address of a page or of the API; and at the other loopback addresses of the same port, since a service that listens on IPv4
+// alone is not found at ::1, nor the reverse, and localhost can be two services.
 func (d *doctor) elsewhere(ctx context.Context) string {
 	base := d.settings.BaseURL
+	var candidates []url.URL
+	const levels = 3
+	for above := *base; above.Path != "" && len(candidates) < levels; {
+		above.RawPath = ""
+		above.Path = above.Path[:strings.LastIndexByte(above.Path, '/')]
+		candidates = append(candidates, above)
+	}
 	for _, host := range []string{"127.0.0.1", "::1"} {
-		if base.Hostname() == host || !isLoopback(base) {
+		if base.Hostname() == host || !address.IsLoopback(base.Hostname()) {
 			continue
 		}
 		other := *base
@@ -247,22 +253,19 @@ func (d *doctor) elsewhere(ctx context.Context) string {
 		if base.Port() != "" {
 			other.Host = net.JoinHostPort(host, base.Port())
 		}
+		candidates = append(candidates, other)
+	}
+	for _, candidate := range candidates {
 		const patience = 2 * time.Second
 		client := loopgrid.New(loopgrid.Options{
-			BaseURL: &other, Workspace: d.settings.Workspace, UserAgent: "loopgrid-mcp/" + Version, Timeout: min(d.settings.Timeout/2, patience),
+			BaseURL: &candidate, Workspace: d.settings.Workspace, UserAgent: "loopgrid-mcp/" + Version, Timeout: min(d.settings.Timeout/2, patience),
 			Transport: d.process.Transport,
 		})
 		if health, err := client.Health(ctx); err == nil && health.Service == "loopgrid" {
-			return other.String()
+			return candidate.String()
 		}
 	}
 	return ""
-}
-
-// isLoopback says whether the address is one of the usual spellings of this machine.
-func isLoopback(base *url.URL) bool {
-	host := base.Hostname()
-	return host == "localhost" || host == "127.0.0.1" || host == "::1"
 }
 
 // timedOut says whether a request ended because its time was over.

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"io"
 	"log"
@@ -17,6 +18,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -72,7 +74,7 @@ func TestDoctorNothingListens(t *testing.T) {
 	require.NotEqual(t, address, free.Addr().String())
 	quiet(t)
 	t.Setenv("LOOPGRID_BASE_URL", "http://"+free.Addr().String())
-	unreached(t, `LoopGrid is not reachable: the connection was refused: nothing listens at 127\.0\.0\.1:\d+`, `Start LoopGrid, or set LOOPGRID_BASE_URL to where it runs\. In a container 127\.0\.0\.1 is the container itself\.`)
+	unreached(t, `LoopGrid is not reachable: the connection was refused: nothing listens at 127\.0\.0\.1:\d+`, `Start LoopGrid, or set LOOPGRID_BASE_URL to its address\. In a container 127\.0\.0\.1 is the container itself\.`)
 }
 
 func TestDoctorNoSuchName(t *testing.T) {
@@ -146,9 +148,9 @@ func TestDoctorAnotherService(t *testing.T) {
 		"broken JSON":     {page(200, "application/json", "{"), `the answer to GET /health cannot be used: the answer is not valid JSON`, `Check host`},
 		"JSON of another": {page(200, "application/json", `{"status":"UP","service":"billing"}`), `another service answers at \S+/base: it does not call itself loopgrid`, `Check host`},
 		"no such page":    {http.NotFoundHandler(), `\S+/base answers 404 to GET /health, which LoopGrid does not: another service, another base path, or something in between`, `Check host`},
-		"asks to log in":  {page(401, "text/html", "private"), `\S+/base answers 401 to GET /health, which .*`, `Check host`},
-		"gateway":         {page(502, "text/html", "<html>private"), `LoopGrid answered 502 to GET /health`, `This is the gateway or proxy before it speaking`},
-		"fails":           {page(500, "text/plain", "private"), `LoopGrid answered 500 to GET /health`, `look at its log`},
+		"asks to log in":  {page(401, "text/html", "private"), `something in front of LoopGrid answered 401 to GET /health`, `It requires a login of its own`},
+		"gateway":         {page(502, "text/html", "<html>private"), `something in front of LoopGrid answered 502 to GET /health`, `The gateway in front of LoopGrid cannot reach it`},
+		"fails":           {page(500, "text/plain", "private"), `something in front of LoopGrid answered 500 to GET /health`, `The gateway in front of LoopGrid failed`},
 		"to https": {
 			http.RedirectHandler("https://user:private@loopgrid.example/base/health?private=1", http.StatusPermanentRedirect), `\S+/base redirects \(308\) from http to https, and redirects are never followed`,
 			`If https://loopgrid\.example/base is your LoopGrid, set LOOPGRID_BASE_URL to it\.`,
@@ -230,6 +232,13 @@ func TestDoctorTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			quiet(t)
 			t.Setenv("LOOPGRID_BASE_URL", serveTLS(t, tt.config))
+			if strings.Contains(name, "expired") || strings.Contains(name, "wrong") {
+				// Windows looks at the authority first, and only then at dates and names.
+				path := filepath.Join(t.TempDir(), "ca.pem")
+				block := &pem.Block{Type: "CERTIFICATE", Bytes: tt.config.Certificates[0].Certificate[0]}
+				require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
+				t.Setenv("LOOPGRID_CA_FILE", path)
+			}
 			unreached(t, "LoopGrid is not reachable: "+tt.text, tt.remedy)
 		})
 	}
@@ -283,7 +292,8 @@ func TestDoctorFindsTheOtherLoopbackAddress(t *testing.T) {
 func runProcess(t *testing.T, environ ...string) (code int, out string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "doctor") //nolint:gosec // this test binary
-	cmd.Env = append(os.Environ(), append(environ, asProgram+"=1", "NO_PROXY=", "no_proxy=", "http_proxy=", "https_proxy=")...)
+	// Windows takes HTTP_PROXY and http_proxy for one variable, whose last value counts.
+	cmd.Env = append(append(os.Environ(), asProgram+"=1", "NO_PROXY=", "no_proxy=", "http_proxy=", "https_proxy="), environ...)
 	output, err := cmd.Output()
 	if _, ended := errors.AsType[*exec.ExitError](err); !ended {
 		require.NoError(t, err)
@@ -308,7 +318,7 @@ func TestDoctorProxy(t *testing.T) {
 			"[FAIL] LoopGrid is not reachable: the proxy HOST asks for a user name and a password (407)\n  → Add loopgrid.example to NO_PROXY",
 		}},
 		{"does not get there", "http://loopgrid.example:8000", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, 1, []string{
-			"[FAIL] LoopGrid answered 503 to GET /health\n  → This is the proxy HOST speaking, which does not reach LoopGrid",
+			"[FAIL] something in front of LoopGrid answered 503 to GET /health\n  → The gateway in front of LoopGrid cannot reach it",
 		}},
 		{"refuses the tunnel", "https://loopgrid.example", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, 1, []string{
 			"[FAIL] LoopGrid is not reachable: the proxy HOST in between does not let the connection through\n  → Add loopgrid.example to NO_PROXY",
@@ -331,4 +341,20 @@ func TestDoctorProxy(t *testing.T) {
 			assert.NotContains(t, out, "private")
 		})
 	}
+}
+
+// Go does not read ALL_PROXY, and other programs do.
+func TestDoctorNamesAProxyThatIsNotRead(t *testing.T) {
+	const warning = "[WARN] proxy in between: none, ALL_PROXY is set, but this program does not read it\n  → If LoopGrid is behind that proxy, set HTTP_PROXY to it.\n"
+	quiet(t)
+	t.Setenv("LOOPGRID_MCP_TIMEOUT_SECONDS", "1")
+	t.Setenv("LOOPGRID_BASE_URL", "http://loopgrid.invalid:8000")
+	_, out := runProcess(t, "ALL_PROXY=socks5://user:private@127.0.0.1:1", "HTTP_PROXY=", "HTTPS_PROXY=")
+	assert.Contains(t, out, warning)
+	assert.NotContains(t, out, "private")
+	_, out = runProcess(t, "ALL_PROXY=http://127.0.0.1:1", "HTTP_PROXY=http://127.0.0.1:1")
+	assert.NotContains(t, out, "ALL_PROXY", "another one is read")
+	t.Setenv("LOOPGRID_BASE_URL", "http://127.0.0.1:1")
+	_, out = runProcess(t, "ALL_PROXY=http://127.0.0.1:1", "HTTP_PROXY=")
+	assert.NotContains(t, out, "ALL_PROXY", "no proxy is used for this machine")
 }

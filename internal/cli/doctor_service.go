@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/loopgridio/loopgrid-mcp/internal/address"
+	"github.com/loopgridio/loopgrid-mcp/internal/config"
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
@@ -25,11 +29,8 @@ func (d *doctor) checkService(ctx context.Context) {
 	d.info(idKeyConfigured, "service key configured: "+yesNo(d.settings.ServiceKey.IsSet()))
 	d.info(idReviewTool, "human review tool enabled: "+yesNo(d.settings.EnableReviewTool))
 	d.info(idExport, "raw payload export enabled: "+yesNo(d.settings.AllowPayloadExport))
-	if d.client != nil {
-		if proxy := d.client.Proxy(); proxy != "" {
-			d.info(idProxy, "proxy in between: "+proxy+" (from HTTP_PROXY or HTTPS_PROXY)")
-		}
-	}
+	d.checkConfirmation()
+	d.checkWay()
 	if !reached {
 		return
 	}
@@ -42,13 +43,42 @@ func (d *doctor) checkService(ctx context.Context) {
 	}
 	d.checkSystem(ctx)
 	newest, unreadable := d.checkKey(ctx)
+	if unreadable == "" {
+		d.checkDecisions(newest)
+	}
 	d.checkChain(ctx, newest, unreadable)
+}
+
+// checkConfirmation warns of reviews that no person may have seen.
+func (d *doctor) checkConfirmation() {
+	if d.settings.EnableReviewTool && d.settings.ReviewConfirmation == config.AutoConfirmation {
+		d.warn(idConfirmation, "human review confirmation: auto, so where the host shows no form, what the model says is recorded as the reviewer's word",
+			"Set LOOPGRID_MCP_REVIEW_CONFIRMATION to required (by a form, or nothing is recorded), or to host if you rely on the host's own approval of calls.")
+	}
+}
+
+// checkWay tells what lies between this program and LoopGrid.
+func (d *doctor) checkWay() {
+	if n := bytes.Count(d.settings.CACertificates, []byte("-----BEGIN CERTIFICATE-----")); n > 0 {
+		d.info(idCAFile, fmt.Sprintf("certificate authorities: the system's, and %s from LOOPGRID_CA_FILE", plural(n, "certificate")))
+	}
+	if d.client == nil {
+		return
+	}
+	network := d.settings.Network
+	if proxy := d.client.Proxy(); proxy != "" {
+		d.info(idProxy, "proxy in between: "+proxy+" (from HTTP_PROXY or HTTPS_PROXY)")
+	} else if slices.Contains(network, "ALL_PROXY") && !slices.Contains(network, "HTTP_PROXY") && !slices.Contains(network, "HTTPS_PROXY") &&
+		!address.IsLoopback(d.settings.BaseURL.Hostname()) {
+		d.warn(idProxy, "proxy in between: none, ALL_PROXY is set, but this program does not read it",
+			fmt.Sprintf("If LoopGrid is behind that proxy, set %s_PROXY to it.", strings.ToUpper(d.settings.BaseURL.Scheme)))
+	}
 }
 
 // checkHealth finds out whether LoopGrid answers at the address.
 func (d *doctor) checkHealth(ctx context.Context) (health loopgrid.Health, reached bool) {
 	if d.client == nil {
-		d.info(idReachable, "LoopGrid: not checked, the settings above have to be mended first")
+		d.info(idReachable, "LoopGrid: not checked, fix the settings above first")
 		return health, false
 	}
 	health, err := d.client.Health(ctx)
@@ -67,11 +97,21 @@ func (d *doctor) checkHealth(ctx context.Context) (health loopgrid.Health, reach
 	return health, true
 }
 
+// checkDecisions says whether the workspace holds anything: LoopGrid makes a workspace of any name, so a misspelled one looks like a
+// new one.
+func (d *doctor) checkDecisions(newest string) {
+	if newest != "" {
+		d.ok(idDecisions, "workspace "+d.settings.Workspace+" holds decisions: yes")
+		return
+	}
+	d.info(idDecisions, "workspace "+d.settings.Workspace+" holds decisions: none yet; if it should, check the spelling of LOOPGRID_WORKSPACE")
+}
+
 // checkReady finds out whether LoopGrid can record.
 func (d *doctor) checkReady(ctx context.Context) bool {
 	ready, err := d.client.Ready(ctx)
 	if err != nil {
-		d.fail(idDatabase, err.Error(), "LoopGrid runs, but it cannot record: its operator should look at its database and its log.")
+		d.fail(idDatabase, err.Error(), "LoopGrid is running but cannot record: its operator should look at its database and log.")
 		return false
 	}
 	d.ok(idDatabase, "database: "+known(ready.Database))
@@ -83,7 +123,10 @@ func (d *doctor) checkReady(ctx context.Context) bool {
 func (d *doctor) checkSystem(ctx context.Context) {
 	info, err := d.client.SystemInfo(ctx)
 	if err != nil {
-		d.info(idProvider, "set-up of LoopGrid: not checked, "+plain(err))
+		d.info(idProvider, "setup of LoopGrid: not checked, "+plain(err))
+		if d.settings.WriteLock == config.WriteLockOff {
+			d.checkUnlocked("")
+		}
 		return
 	}
 	provider := "database provider: " + known(info.Database)
@@ -91,13 +134,29 @@ func (d *doctor) checkSystem(ctx context.Context) {
 		provider += " (writes must not overlap: programs of one user on this machine take turns, other users, containers and machines do not)"
 	}
 	d.info(idProvider, provider)
+	if d.settings.WriteLock == config.WriteLockOff {
+		d.checkUnlocked(info.Database)
+	}
 	if info.NoLifecycle {
 		d.warn(idLifecycle, "lifecycle rules enforced: no, LoopGrid records actions that were blocked or not approved",
-			"Have LoopGrid's operator switch lifecycle enforcement on.")
+			"Ask LoopGrid's operator to switch lifecycle enforcement on.")
 	} else {
 		d.info(idLifecycle, "lifecycle rules enforced: yes")
 	}
 	d.info(idKeysAsked, "LoopGrid asks for a key: "+yesNo(!info.Open))
+}
+
+// checkUnlocked judges a write lock that is off: SQLite does not order writes itself, and overlapping ones break the chain for good.
+func (d *doctor) checkUnlocked(database string) {
+	const remedy = "Set LOOPGRID_MCP_WRITE_LOCK to auto; off is right only where LoopGrid runs on PostgreSQL."
+	switch database {
+	case "postgresql":
+		d.ok(idWriteLock, "write lock: off, and LoopGrid runs on PostgreSQL, which orders writes itself")
+	case "sqlite":
+		d.fail(idWriteLock, "write lock: off, but LoopGrid runs on SQLite, where overlapping writes break the chain", remedy)
+	default:
+		d.warn(idWriteLock, "write lock: off, and LoopGrid does not say that it runs on PostgreSQL; on SQLite overlapping writes break the chain", remedy)
+	}
 }
 
 // probe is one scope, and what was found out about it.
@@ -137,7 +196,7 @@ func (d *doctor) checkKey(ctx context.Context) (newest, unreadable string) {
 		d.fail(idKey, "service key: none is set, and LoopGrid asks for one", join("Set LOOPGRID_SERVICE_KEY to "+d.goodKey()+"; LoopGrid's operator can make one.", d.settings.KeyNote()))
 		return "", unreadable
 	case denied > 0 && granted == 0:
-		d.fail(idKey, "service key: refused; it is wrong, revoked or expired, or has none of the scopes it needs (LoopGrid does not tell which)",
+		d.fail(idKey, "service key: refused; it is wrong, revoked or expired, or has none of the scopes it needs (LoopGrid does not say which)",
 			join("Set LOOPGRID_SERVICE_KEY to "+d.goodKey()+"; LoopGrid's operator can make one.", d.settings.KeyNote()))
 		return "", unreadable
 	case granted == 0:
@@ -204,13 +263,19 @@ func (d *doctor) checkScope(p probe, admin bool) {
 
 // unanswered tells of a scope that the set-up needs and that could not be found out. A limit of the rate says nothing of it.
 func (d *doctor) unanswered(p probe) {
-	text := "scope " + p.scope + ": not checked, " + plain(p.err)
-	var api *loopgrid.APIError
-	if errors.As(p.err, &api) && api.Status == http.StatusTooManyRequests {
-		d.warn(p.id, text, probeRemedy(p.err))
-		return
+	says := "scope " + p.scope + ": not checked, " + plain(p.err)
+	if api, ok := errors.AsType[*loopgrid.APIError](p.err); ok {
+		switch {
+		case api.Status == http.StatusTooManyRequests:
+			d.warn(p.id, says, probeRemedy(p.err))
+			return
+		// Reviews are recorded by another route than the one that is asked here.
+		case p.scope == "review" && slices.Contains([]int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}, api.Status):
+			d.info(p.id, says+"; another version of LoopGrid may not have that route")
+			return
+		}
 	}
-	d.fail(p.id, text, probeRemedy(p.err))
+	d.fail(p.id, says, probeRemedy(p.err))
 }
 
 // missing says what does not work without a scope.
@@ -262,7 +327,7 @@ func (d *doctor) checkChain(ctx context.Context, newest, unreadable string) {
 	case err != nil && (ctx.Err() != nil || timedOut(err)):
 		d.warn(idChain, "chain: not checked, LoopGrid had no answer after "+seconds(took), slow)
 	case err != nil:
-		d.warn(idChain, "chain: not checked, "+plain(err), "Run doctor again; LoopGrid's log says more.")
+		d.warn(idChain, "chain: not checked, "+plain(err), "Run doctor again, and see LoopGrid's log.")
 	case !v.Valid:
 		first, all := v.FirstFailure()
 		where := ""
@@ -273,8 +338,8 @@ func (d *doctor) checkChain(ctx context.Context, newest, unreadable string) {
 			where += fmt.Sprintf(" (%d events in all)", all)
 		}
 		d.fail(idChain, fmt.Sprintf("chain: NOT VALID%s (checked in %s)", where, seconds(took)),
-			"Evidence of this workspace was altered, lost or forked (on SQLite, two writes at once do that), and this cannot be mended: "+
-				"keep LoopGrid's database as it is, tell its operator, and go on in a new workspace.")
+			"Evidence of this workspace was altered, lost or forked (on SQLite, two writes at once do that), and this cannot be repaired: "+
+				"leave LoopGrid's database as it is, tell its operator, and continue in a new workspace.")
 	default:
 		text := fmt.Sprintf("chain: valid, %s events checked in %s", known(v.Events()), seconds(took))
 		if took > d.settings.Timeout/2 {
@@ -301,7 +366,7 @@ func plain(err error) string {
 	case errors.As(err, &api):
 		return fmt.Sprintf("LoopGrid answered %d to %s %s", api.Status, api.Method, api.Route)
 	case errors.As(err, &transport) && !transport.Sent() && errors.Is(err, context.DeadlineExceeded):
-		return "the time was used up"
+		return "the time ran out"
 	}
 	return err.Error()
 }
@@ -313,11 +378,11 @@ func probeRemedy(err error) string {
 	case errors.As(err, &api) && api.Status == http.StatusTooManyRequests:
 		return fmt.Sprintf("LoopGrid limits the number of requests: run doctor again in %d s.", int(api.RetryAfter.Seconds())+1)
 	case errors.As(err, &api) && api.Status < http.StatusInternalServerError:
-		return "These are not LoopGrid's words: a proxy, gateway or firewall in between may keep its API away. Ask whoever runs it to let " + api.Route + " through."
+		return "LoopGrid does not answer like this: a proxy, gateway or firewall in between may block its API. Ask whoever runs it to let " + api.Route + " through."
 	case errors.As(err, &api):
-		return "LoopGrid, or a gateway before it, failed: its operator should look at the log."
+		return "LoopGrid or a gateway in front of it failed: its operator should look at the log."
 	}
-	return "LoopGrid answered before, and did not this time: it may be overloaded, or LOOPGRID_MCP_TIMEOUT_SECONDS too short. Its log says more."
+	return "LoopGrid answered earlier requests but not this one: it may be overloaded, or LOOPGRID_MCP_TIMEOUT_SECONDS is too short. See its log."
 }
 
 func join(sentences ...string) string {

@@ -2,7 +2,6 @@ package cli_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -19,10 +18,10 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/sandbox"
 )
 
-// request sends one request and returns the object or list that is answered.
-func request(t *testing.T, method, url, key, body string) (status int, answer map[string]any) {
+// request posts a body and returns the object or list that is answered.
+func request(t *testing.T, url, key, body string) (status int, answer map[string]any) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	if key != "" {
@@ -47,25 +46,6 @@ func recordsNothing(t *testing.T, s *sandbox.Server) {
 	})
 }
 
-// withAudit adds the route that only administrators may read, which the sandbox lacks.
-func withAudit(s http.Handler, admins ...string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !strings.HasSuffix(r.URL.Path, "/audit") {
-			s.ServeHTTP(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		for _, key := range admins {
-			if r.Header.Get("X-LoopGrid-Key") == key {
-				_, _ = io.WriteString(w, `[{"actor":"private@example.com"}]`)
-				return
-			}
-		}
-		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = io.WriteString(w, `{"detail":"Invalid, revoked, or insufficient LoopGrid API key (admin scope required)"}`)
-	})
-}
-
 func TestDoctorTellsKeysApart(t *testing.T) {
 	now := time.Now()
 	var mu sync.Mutex
@@ -75,25 +55,22 @@ func TestDoctorTellsKeysApart(t *testing.T) {
 		return now
 	}})
 	admin := s.CreateKey("default", "admin")
-	url := serve(t, withAudit(s, admin))
-	_, issued := request(t, http.MethodPost, url+"/api/v1/workspaces/default/keys", admin, `{"name":"k"}`)
-	revoked, _ := issued["api_key"].(string)
-	status, _ := request(t, http.MethodDelete, fmt.Sprintf("%s/api/v1/workspaces/default/keys/%s", url, issued["key_id"]), admin, "")
-	require.Equal(t, http.StatusOK, status)
-	_, issued = request(t, http.MethodPost, url+"/api/v1/workspaces/default/keys", admin, `{"name":"k","expires_in_days":1}`)
+	url := serve(t, s)
+	_, issued := request(t, url+"/api/v1/workspaces/default/keys", admin, `{"name":"k","expires_in_days":1}`)
 	expired, _ := issued["api_key"].(string)
 	require.NotEmpty(t, expired)
 	mu.Lock()
 	now = now.AddDate(0, 0, 2)
 	mu.Unlock()
-	status, _ = request(t, http.MethodPost, url+"/api/v1/decisions", admin, `{"decision_type":"t","input":{"customer":"private@example.com"}}`)
+	status, _ := request(t, url+"/api/v1/decisions", admin, `{"decision_type":"t","input":{"customer":"private@example.com"}}`)
 	require.Equal(t, http.StatusOK, status)
 
 	const (
 		accepted = "[OK] service key: accepted\n"
-		refused  = "[FAIL] service key: refused; it is wrong, revoked or expired, or has none of the scopes it needs (LoopGrid does not tell which)\n" +
+		refused  = "[FAIL] service key: refused; it is wrong, revoked or expired, or has none of the scopes it needs (LoopGrid does not say which)\n" +
 			"  → Set LOOPGRID_SERVICE_KEY to a key of workspace default with the scopes ingest and read; LoopGrid's operator can make one.\n" +
 			"[INFO] chain: not checked, reading is refused\n"
+		holds = "[OK] workspace default holds decisions: yes\n"
 		valid = "[OK] chain: valid, 1 events checked in "
 	)
 	for _, tt := range []struct {
@@ -103,9 +80,9 @@ func TestDoctorTellsKeysApart(t *testing.T) {
 		want      []string
 	}{
 		{"good", s.CreateKey("default"), false, 0, []string{accepted +
-			"[OK] scope ingest: yes\n[OK] scope read: yes\n[OK] scope review: no, and not needed\n[OK] scope admin: no\n" + valid}},
+			"[OK] scope ingest: yes\n[OK] scope read: yes\n[OK] scope review: no, and not needed\n[OK] scope admin: no\n" + holds + valid}},
 		{"with review", s.CreateKey("default", "ingest", "read", "review"), true, 0, []string{accepted +
-			"[OK] scope ingest: yes\n[OK] scope read: yes\n[OK] scope review: yes\n[OK] scope admin: no\n" + valid}},
+			"[OK] scope ingest: yes\n[OK] scope read: yes\n[OK] scope review: yes\n[OK] scope admin: no\n" + holds + valid}},
 		{"review not needed", s.CreateKey("default", "ingest", "read", "review"), false, 0, []string{
 			"[WARN] scope review: yes, but the review tool is off: the key may do more than this program needs\n  → Use a key with the scopes ingest and read only.\n" +
 				"[OK] scope admin: no\n",
@@ -126,7 +103,6 @@ func TestDoctorTellsKeysApart(t *testing.T) {
 			"[FAIL] service key: it belongs to another workspace than default\n  → Use a key of this workspace, or set LOOPGRID_WORKSPACE to the workspace of the key.\n",
 		}},
 		{"of another workspace, with fewer scopes", s.CreateKey("elsewhere", "read"), false, 1, []string{"[FAIL] service key: it belongs to another workspace than default\n"}},
-		{"revoked", revoked, false, 1, []string{refused}},
 		{"expired", expired, false, 1, []string{refused}},
 		{"garbage", "no-such-key", false, 1, []string{refused}},
 		{"none", "", false, 1, []string{"[FAIL] service key: none is set, and LoopGrid asks for one\n  → Set LOOPGRID_SERVICE_KEY to a key of workspace default "}},
@@ -179,10 +155,10 @@ func TestDoctorWhereNoKeyIsNeeded(t *testing.T) {
 func TestDoctorAdminThatCannotBeToldApart(t *testing.T) {
 	s := sandbox.New(sandbox.Options{Auth: true})
 	quiet(t)
-	t.Setenv("LOOPGRID_BASE_URL", serve(t, s))
+	t.Setenv("LOOPGRID_BASE_URL", "http://sandbox.example")
 	recordsNothing(t, s)
 	t.Setenv("LOOPGRID_SERVICE_KEY", s.CreateKey("default", "admin"))
-	code, out := examine(t)
+	code, out := examineOver(t, over{s, routes{"/audit": answering(404, `{"detail":"Not Found"}`)}})
 	assert.Equal(t, 0, code)
 	assert.Contains(t, out, "[WARN] scope review: yes, but the review tool is off")
 	assert.Contains(t, out, "[INFO] scope admin: not checked, LoopGrid answered 404 to GET /api/v1/workspaces/{w}/audit\n")
@@ -194,7 +170,7 @@ func TestDoctorVerifiesTheChain(t *testing.T) {
 	quiet(t)
 	t.Setenv("LOOPGRID_BASE_URL", url)
 	for range 2 {
-		status, _ := request(t, http.MethodPost, url+"/api/v1/decisions", "", `{"decision_type":"t"}`)
+		status, _ := request(t, url+"/api/v1/decisions", "", `{"decision_type":"t"}`)
 		require.Equal(t, http.StatusOK, status)
 	}
 	_, out := examine(t)
@@ -202,7 +178,7 @@ func TestDoctorVerifiesTheChain(t *testing.T) {
 
 	var both sync.WaitGroup
 	for range 3 {
-		both.Go(func() { _, _ = request(t, http.MethodPost, url+"/api/v1/decisions", "", `{"decision_type":"t"}`) })
+		both.Go(func() { _, _ = request(t, url+"/api/v1/decisions", "", `{"decision_type":"t"}`) })
 	}
 	both.Wait()
 	require.False(t, s.Verify("default"))
@@ -259,17 +235,17 @@ func TestDoctorWithAServiceInTrouble(t *testing.T) {
 	}{
 		"database down": {routes{"/ready": answering(503, `{"detail":"Not ready: OperationalError"}`)}, 1, 0, []string{
 			"[OK] LoopGrid reachable: ",
-			"[FAIL] LoopGrid answered 503 to GET /ready: Not ready: OperationalError\n  → LoopGrid runs, but it cannot record: its operator should look at its database and its log.\n",
+			"[FAIL] LoopGrid answered 503 to GET /ready: Not ready: OperationalError\n  → LoopGrid is running but cannot record: its operator should look at its database and log.\n",
 			"[INFO] key, scopes and chain: not checked, LoopGrid is not ready\n",
 		}},
 		"database hangs": {routes{"/ready": nil}, 1, 20 * time.Second, []string{"[FAIL] LoopGrid did not answer GET /ready in time\n"}},
 		"list fails": {routes{"/api/v1/decisions": answering(500, private)}, 1, 0, []string{
-			"[FAIL] scope read: not checked, LoopGrid answered 500 to GET /api/v1/decisions\n  → LoopGrid, or a gateway before it, failed: its operator should look at the log.\n",
+			"[FAIL] scope read: not checked, LoopGrid answered 500 to GET /api/v1/decisions\n  → LoopGrid or a gateway in front of it failed: its operator should look at the log.\n",
 			"[INFO] chain: not checked, LoopGrid answered 500 to GET /api/v1/decisions\n",
 		}},
 		"list hangs": {routes{"/api/v1/decisions": nil}, 1, 20 * time.Second, []string{"[FAIL] scope read: not checked, LoopGrid did not answer GET /api/v1/decisions in time\n"}},
 		"API kept away": {routes{"/api/v1/decisions": answering(403, private), "/evaluate": answering(403, private), "/reviews": answering(403, private)}, 1, 0, []string{
-			"[FAIL] service key: not checked, LoopGrid answered 403 to GET /api/v1/decisions\n  → These are not LoopGrid's words: a proxy, gateway or firewall in between may keep its API away.",
+			"[FAIL] service key: not checked, LoopGrid answered 403 to GET /api/v1/decisions\n  → LoopGrid does not answer like this: a proxy, gateway or firewall in between may block its API.",
 		}},
 		"evaluate elsewhere": {routes{"/evaluate": answering(404, `{"detail":"Not Found"}`)}, 1, 0, []string{
 			"[FAIL] scope ingest: not checked, LoopGrid answered 404 to POST /api/v1/workspaces/{w}/policies/evaluate\n",
@@ -295,7 +271,7 @@ func TestDoctorWithAServiceInTrouble(t *testing.T) {
 			"[WARN] chain: not checked, the answer to GET /api/v1/decisions/{id}/verify cannot be used: ",
 		}},
 		"old service": {routes{"/system/info": answering(404, `{"detail":"Not Found"}`)}, 0, 0, []string{
-			"[INFO] set-up of LoopGrid: not checked, LoopGrid answered 404 to GET /api/v1/system/info\n",
+			"[INFO] setup of LoopGrid: not checked, LoopGrid answered 404 to GET /api/v1/system/info\n",
 		}},
 		"a service in production": {routes{"/system/info": answering(200, `{"environment":"production","database":{"provider":"sqlite"},`+
 			`"lifecycle":{"enforced":false},"deployment_security":{"human_auth_required":false}}`)}, 0, 0, []string{

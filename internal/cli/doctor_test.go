@@ -3,12 +3,14 @@ package cli_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +29,13 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		os.Exit(cli.Run(context.Background(), cli.Process{Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}))
 	}
+	// The settings of whoever runs the tests stay out of them.
+	for _, entry := range os.Environ() {
+		switch name, _, _ := strings.Cut(entry, "="); {
+		case strings.HasPrefix(name, "LOOPGRID_"), strings.HasSuffix(strings.ToUpper(name), "_PROXY"), strings.HasPrefix(name, "SSL_CERT_"):
+			_ = os.Unsetenv(name)
+		}
+	}
 	os.Exit(m.Run())
 }
 
@@ -36,6 +45,7 @@ func quiet(t *testing.T) {
 	clearEnvironment(t)
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("NO_COLOR", "")
+	t.Setenv("TERM", "xterm")
 }
 
 // serve serves a handler under a base path, and has it answer for nothing else.
@@ -57,8 +67,16 @@ func examineOver(t *testing.T, transport http.RoundTripper) (code int, out strin
 	t.Helper()
 	var stdout, errs bytes.Buffer
 	code = cli.Run(t.Context(), cli.Process{Args: []string{"loopgrid-mcp", "doctor"}, Stdout: &stdout, Stderr: &errs, Transport: transport})
-	out = stdout.String()
+	out, summary, _ := strings.Cut(stdout.String(), "\n\n")
+	out += "\n"
 	assert.Empty(t, errs.String())
+	failures := regexp.MustCompile(`(?m)^\[FAIL\] .*\n  → .*\n`).FindAllString(out, -1)
+	warnings := strings.Count("\n"+out, "\n[WARN] ")
+	assert.True(t, strings.HasPrefix(summary, strings.Join(failures, "")), "failures are repeated: %s", summary)
+	assert.Regexp(t, `^((\d+) failures?|No failures|All is well: no failures), (\d+|no) warnings?\n$`, strings.TrimPrefix(summary, strings.Join(failures, "")))
+	if warnings > 1 {
+		assert.Contains(t, summary, fmt.Sprintf(", %d warnings\n", warnings))
+	}
 	bad := false
 	for line := range strings.Lines(out) {
 		assert.Equal(t, bad, strings.HasPrefix(line, "  → "), "%q in\n%s", line, out)
@@ -91,6 +109,7 @@ func TestDoctorPrintsTheLinesOfThePythonBridge(t *testing.T) {
 [INFO] lifecycle rules enforced: yes
 [INFO] LoopGrid asks for a key: no
 [OK] service key: none needed, LoopGrid asks for none
+[INFO] workspace default holds decisions: none yet; if it should, check the spelling of LOOPGRID_WORKSPACE
 [INFO] chain: not checked, the workspace has no decision yet
 [INFO] evidence directory: ` + dir + ` (set by LOOPGRID_EVIDENCE_DIR)
 [OK] evidence directory writable: yes
@@ -108,7 +127,7 @@ func TestDoctorPrintsTheLinesOfThePythonBridge(t *testing.T) {
 	var second bytes.Buffer
 	code = cli.Run(t.Context(), cli.Process{Args: []string{"/opt/loopgrid-mcp-doctor"}, Stdout: &second, Stderr: io.Discard})
 	assert.Equal(t, 0, code)
-	assert.Equal(t, want, machineless(second.String()), "the second program of the Python bridge")
+	assert.Equal(t, want+"\nNo failures, 1 warning\n", machineless(second.String()), "the second program of the Python bridge")
 }
 
 // machineless replaces what differs from machine to machine.
@@ -127,7 +146,7 @@ func TestDoctorWithBrokenSettings(t *testing.T) {
 	assert.Contains(t, out, "[FAIL] LOOPGRID_BASE_URL ")
 	assert.Contains(t, out, "[FAIL] LOOPGRID_MCP_ENABLE_REVIEW_TOOL ")
 	assert.Contains(t, out, "[WARN] LOOPGRID_SERVICE_KY is set")
-	assert.Contains(t, out, "[INFO] LoopGrid: not checked, the settings above have to be mended first\n")
+	assert.Contains(t, out, "[INFO] LoopGrid: not checked, fix the settings above first\n")
 	assert.Contains(t, out, "[OK] evidence directory writable: yes\n", "what can be checked is")
 	assert.NotContains(t, out, "private.example")
 	assert.NotContains(t, out, "perhaps")
@@ -156,6 +175,13 @@ func TestDoctorColours(t *testing.T) {
 	for _, want := range []string{"\x1b[32m[OK]\x1b[0m LoopGrid", "\x1b[33m[WARN]\x1b[0m this", "\x1b[31m[FAIL]\x1b[0m service key", "\n[INFO] service key"} {
 		assert.Contains(t, out, want)
 	}
+	for _, term := range []string{"dumb", ""} {
+		t.Setenv("TERM", term)
+		if term == "dumb" || runtime.GOOS != "windows" {
+			assert.NotContains(t, colored(true), "\x1b", term)
+		}
+	}
+	t.Setenv("TERM", "xterm")
 	t.Setenv("NO_COLOR", "1")
 	assert.NotContains(t, colored(true), "\x1b")
 }
@@ -209,5 +235,58 @@ func TestEveryCheckIsDocumented(t *testing.T) {
 	require.Greater(t, len(ids), 20)
 	for _, id := range ids {
 		assert.True(t, strings.Contains(string(page), "`"+id[1]+"`"), "docs/doctor.md names %s", id[1]) //nolint:testifylint // its text is too long to show
+	}
+}
+
+func TestDoctorOnReviewsThatNobodyMaySee(t *testing.T) {
+	quiet(t)
+	t.Setenv("LOOPGRID_BASE_URL", serve(t, sandbox.New(sandbox.Options{})))
+	t.Setenv("LOOPGRID_MCP_ENABLE_REVIEW_TOOL", "1")
+	t.Setenv("LOOPGRID_MCP_REVIEWER_ID", "ann")
+	const warning = "[WARN] human review confirmation: auto, so where the host shows no form, what the model says is recorded as the reviewer's word\n" +
+		"  → Set LOOPGRID_MCP_REVIEW_CONFIRMATION to required "
+	code, out := examine(t)
+	assert.Equal(t, 0, code)
+	assert.Contains(t, out, warning)
+	for _, value := range []string{"required", "host"} {
+		t.Setenv("LOOPGRID_MCP_REVIEW_CONFIRMATION", value)
+		_, out = examine(t)
+		assert.NotContains(t, out, "review confirmation")
+	}
+}
+
+func TestDoctorOnAWriteLockThatIsOff(t *testing.T) { //nolint:paralleltest // it sets the environment of the process
+	for database, want := range map[string]string{
+		"sqlite":     "[FAIL] write lock: off, but LoopGrid runs on SQLite, where overlapping writes break the chain\n  → Set LOOPGRID_MCP_WRITE_LOCK to auto; ",
+		"postgresql": "[OK] write lock: off, and LoopGrid runs on PostgreSQL, which orders writes itself\n",
+		"":           "[WARN] write lock: off, and LoopGrid does not say that it runs on PostgreSQL; ",
+	} {
+		quiet(t)
+		s := sandbox.New(sandbox.Options{})
+		t.Setenv("LOOPGRID_BASE_URL", serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/api/v1/system/info" {
+				s.ServeHTTP(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, `{"database":{"provider":"`+database+`"}}`)
+		})))
+		t.Setenv("LOOPGRID_MCP_WRITE_LOCK", "off")
+		code, out := examine(t)
+		assert.Contains(t, out, want)
+		assert.Equal(t, 1, strings.Count(out, "write lock"), out)
+		assert.Equal(t, database == "sqlite", code == 1)
+	}
+}
+
+// People copy the address of a page or of the API.
+func TestDoctorLooksAboveTheAddress(t *testing.T) { //nolint:paralleltest // it sets the environment of the process
+	url := serve(t, sandbox.New(sandbox.Options{}))
+	for _, below := range []string{"/api/v1", "/docs", "/health", "/api/v1/decisions", "/docs/"} {
+		quiet(t)
+		t.Setenv("LOOPGRID_BASE_URL", url+below)
+		code, out := examine(t)
+		assert.Equal(t, 1, code)
+		assert.Contains(t, out, "  → LoopGrid answers at "+url+": set LOOPGRID_BASE_URL to that.\n", below)
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/config"
 )
 
-func runHelp(out io.Writer) int {
-	fmt.Fprint(out, `loopgrid-mcp connects an AI host to LoopGrid, which keeps signed evidence of
+const overview = `loopgrid-mcp connects an AI host to LoopGrid, which keeps signed evidence of
 consequential decisions. It speaks MCP on stdin and stdout; a host starts it.
 
 Usage:
@@ -17,19 +16,103 @@ Usage:
   loopgrid-mcp doctor [--json]   check settings, service, key and this machine:
                                  records nothing, says what to do
   loopgrid-mcp sandbox [flags]   run an in-memory LoopGrid to try things on
-      --addr HOST:PORT             where to listen (127.0.0.1:8000)
-      --auth                       ask for keys, and print some
-      --quiet                      do not print a line per recorded event
-  loopgrid-mcp config HOST       print how an AI host is told about it
-      --env NAME=VALUE             give the server a setting (may be repeated)
-      --env NAME                   have the host fill it in, as for the key
-      --name NAME                  what the host calls the server (loopgrid)
+  loopgrid-mcp config HOST       print what sets up an AI host
   loopgrid-mcp version           print the version
-  loopgrid-mcp help              print this
+  loopgrid-mcp help [COMMAND]    print this, or the page of a command
 
 Exit codes: 0 all is well, 1 something failed, 2 wrong usage or configuration.
 
-`)
+`
+
+// page returns the help of a command.
+func page(command string) string {
+	switch command {
+	case "serve":
+		return `loopgrid-mcp [serve | stdio] [--transport stdio]
+
+Serves MCP over stdin and stdout until stdin is closed. This is what a host
+runs, usually without arguments; loopgrid-mcp config HOST prints how to set up
+a host. Logs go to stderr. Settings come from the environment:
+loopgrid-mcp help lists them.
+`
+	case "doctor":
+		return `loopgrid-mcp doctor [--json]
+
+Checks the settings, the way to LoopGrid, the service, what the key may do, the
+chain, the evidence directory and what hosts on this machine start. It records
+nothing, says what to do about each problem, and takes at most twice the
+time-out. Run it with the environment that the host gives.
+
+  --json   print one JSON object for programs (docs/doctor.md)
+
+LOOPGRID_MCP_WRITE_LOCK=off is right only where LoopGrid runs on PostgreSQL,
+which orders writes itself. On SQLite it is a failure here: overlapping writes
+break the chain for good.
+
+Exit codes: 0 no failure, 1 a check failed, 2 a setting cannot be used.
+`
+	case "sandbox":
+		return sandboxPage
+	case "config":
+		return configPage + "\n" + strings.Join(wrap("HOST is one of "+hostNames()+".", 78), "\n") + "\n"
+	case "version":
+		return `loopgrid-mcp version
+
+Prints the version, the Go toolchain and the platform. A build that is no
+release ends in -dev and names its commit where Go knows it.
+`
+	default:
+		return `loopgrid-mcp help [COMMAND]
+
+Prints the commands and the settings, or the page of a command.
+`
+	}
+}
+
+const sandboxPage = `loopgrid-mcp sandbox [--addr HOST:PORT] [--auth] [--quiet]
+
+Runs a LoopGrid in memory to try things on. It is gone when it ends, and what
+it records proves nothing. It prints the address of a page that shows what is
+recorded and where a person approves or rejects what waits for a review, and a
+line per recorded event. It is for one machine: requests under another host
+name than localhost or that of --addr, and from other web pages, are refused.
+
+  --addr HOST:PORT   where to listen (127.0.0.1:8000)
+  --auth             ask for keys, and print some
+  --quiet            do not print a line per recorded event
+`
+
+const configPage = `loopgrid-mcp config HOST [--env NAME=VALUE | --env NAME]... [--name NAME]
+
+Prints the command or the file that makes a host start this program; nothing
+is written. The settings that are set here are taken along, except those that
+open reviews and exports, which only --env opens. The value of the key is never
+taken: the host asks for it or fills it in.
+
+  --env NAME=VALUE   give the server a setting (may be repeated)
+  --env NAME         have the host fill it in
+  --name NAME        what the host calls the server (loopgrid)
+`
+
+// runHelp prints the overview, or the page of the command that args name.
+func runHelp(p Process, args []string) int {
+	switch {
+	case len(args) > 1:
+		return usage(p, "help takes one command")
+	case len(args) == 1:
+		c, ok := findCommand(args[0])
+		if !ok {
+			return usage(p, "no help for "+quotedArgument(args[0])+didYouMean(args[0], commandNames()))
+		}
+		fmt.Fprint(p.Stdout, page(c.name))
+		return exitOK
+	}
+	printOverview(p.Stdout)
+	return exitOK
+}
+
+func printOverview(out io.Writer) {
+	fmt.Fprint(out, overview)
 	for i, part := range wrap("Hosts: "+hostNames()+".", 74) {
 		fmt.Fprintf(out, "%*s%s\n", min(i, 1)*2, "", part)
 	}
@@ -44,7 +127,6 @@ Exit codes: 0 all is well, 1 something failed, 2 wrong usage or configuration.
 			fmt.Fprintf(out, "      %s\n", part)
 		}
 	}
-	return exitOK
 }
 
 // wrap breaks a text into lines of at most width characters where its words allow.

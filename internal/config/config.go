@@ -15,6 +15,8 @@ import (
 	"reflect"
 	"strings"
 	"time"
+
+	"github.com/kelseyhightower/envconfig"
 )
 
 // Settings is everything the operator decides. The zero value is not usable;
@@ -27,8 +29,17 @@ type Settings struct {
 	// Workspace is 1 to 64 characters. It is empty where a problem says that the
 	// variable cannot be used; an empty workspace must never be sent.
 	Workspace string
-	// ServiceKey is the credential for LoopGrid; it is unset where there is none.
+	// ServiceKey is the credential for LoopGrid, from its variable or its file; it
+	// is unset where there is none.
 	ServiceKey Secret
+	// RereadServiceKey reads the file of the service key again, for a caller whose
+	// key was refused: the file may have changed since. Compare the result with the
+	// key that was sent. It is nil where the key does not come from a file.
+	RereadServiceKey func() (Secret, error)
+	// CACertificates is the PEM text of LOOPGRID_CA_FILE, with at least one
+	// certificate: authorities to trust in addition to the system's. It is nil where
+	// none is set.
+	CACertificates []byte
 	// EvidenceDir is where evidence files go.
 	EvidenceDir EvidenceDir
 	// MaxEvidenceBytes is the largest evidence file to keep, in bytes. One more
@@ -36,6 +47,8 @@ type Settings struct {
 	MaxEvidenceBytes int64
 	// Timeout bounds one request with its repeats.
 	Timeout time.Duration
+	// WriteLock says whether writes take turns.
+	WriteLock WriteLock
 	// EnableReviewTool opens the review tool.
 	EnableReviewTool bool
 	// ReviewerID is the reviewer of record, at most 128 characters.
@@ -48,17 +61,25 @@ type Settings struct {
 	ToolNames ToolNames
 	// LogLevel is the least severe level that is logged.
 	LogLevel slog.Level
-	// NoColor says that output for people carries no colours: NO_COLOR is set.
+	// NoColor says that output for people carries no colours: NO_COLOR is set, or
+	// TERM says that the terminal has none.
 	NoColor bool
 
 	// Set names the variables of [Variables] that are set to something, in that
 	// order, whether or not the value can be used.
 	Set []string
+	// Values holds, by name, the texts of the variables in Set that can be used,
+	// without quotation marks and with paths in full, for a setup that hands them on.
+	// No secret is among them.
+	Values map[string]string
+	// Network names the variables that are set and that decide how programs reach
+	// other machines: proxies and certificates, in capitals.
+	Network []string
 	// Unread names the other LOOPGRID_* variables that are set to something, in
 	// alphabetical order. Most belong to the service.
 	Unread []string
 
-	// Problems is what keeps calls from being served, in the order of [Variables].
+	// Problems says why calls cannot be served, in the order of [Variables].
 	Problems []Problem
 	// Warnings is what the operator should know and nothing depends on.
 	Warnings []Warning
@@ -98,6 +119,17 @@ const (
 	EvidenceCalls              // get_evidence
 )
 
+// WriteLock says whether writes to LoopGrid take turns, in this process and
+// between processes.
+type WriteLock string
+
+// The kinds of write lock.
+const (
+	AutoWriteLock WriteLock = "auto" // unless LoopGrid says that it orders writes itself
+	WriteLockOn   WriteLock = "on"   // always
+	WriteLockOff  WriteLock = "off"  // never
+)
+
 // ReviewConfirmation says who makes sure that a person decides a review: this
 // program, by a form that the host shows, or the host, by its own approval of
 // tool calls.
@@ -122,8 +154,15 @@ const (
 
 // Load reads the settings from the environment of the process. It never fails:
 // what is wrong is in the Problems and Warnings of the result. It looks at the
-// working directory, but changes nothing on disk.
-func Load() Settings { return LoadFrom(os.Environ()) }
+// working directory and at the files that settings name, but changes nothing on
+// disk.
+func Load() Settings {
+	var given environment
+	// Every field is a text: there is no conversion that could fail.
+	_ = envconfig.Process("", &given)
+
+	return parse(given, byName(os.Environ()))
+}
 
 // LoadFrom is [Load] with the environment given as "NAME=value" texts, as
 // [os.Environ] returns them.
@@ -133,14 +172,14 @@ func LoadFrom(environ []string) Settings {
 	var given environment
 	fields := reflect.ValueOf(&given).Elem()
 	for i := range fields.NumField() {
-		fields.Field(i).SetString(names[fields.Type().Field(i).Tag.Get("env")])
+		fields.Field(i).SetString(names[fields.Type().Field(i).Tag.Get("envconfig")])
 	}
 
 	return parse(given, names)
 }
 
-// ProblemsFor returns the problems that keep calls of the scope from being
-// served: those of every call and those of the scope itself.
+// ProblemsFor returns the problems because of which calls of the scope
+// cannot be served: those of every call and those of the scope itself.
 func (s Settings) ProblemsFor(scope Scope) []Problem {
 	var found []Problem
 	for _, p := range s.Problems {
@@ -157,7 +196,7 @@ func (s Settings) ProblemsFor(scope Scope) []Problem {
 // the text of a refusal by LoopGrid. It is empty where there is nothing to say.
 func (s Settings) KeyNote() string {
 	for _, w := range s.Warnings {
-		if w.Variable == serviceKey {
+		if w.Variable == serviceKey && w.Message != shortKey {
 			return w.Message + " " + w.Remedy
 		}
 	}

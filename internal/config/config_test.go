@@ -26,9 +26,8 @@ func load(t *testing.T, environ ...string) config.Settings {
 
 	home := t.TempDir()
 
-	return config.LoadFrom(append([]string{
-		"PATH=/usr/bin", "HOME=" + home, "USERPROFILE=" + home, "LOCALAPPDATA=" + home,
-	}, environ...))
+	return config.LoadFrom(append(slices.Clone(environ), // the first of two counts
+		"PATH=/usr/bin", "TERM=xterm", "HOME="+home, "USERPROFILE="+home, "LOCALAPPDATA="+home))
 }
 
 // lines puts everything that an operator would read on lines of its own.
@@ -62,6 +61,9 @@ func TestLoadFrom_NothingSetIsTheDefaults(t *testing.T) {
 	assert.False(t, s.AllowPayloadExport)
 	assert.Equal(t, config.AutoNames, s.ToolNames)
 	assert.Equal(t, slog.LevelInfo, s.LogLevel)
+	assert.Equal(t, config.AutoWriteLock, s.WriteLock)
+	assert.Nil(t, s.CACertificates)
+	assert.Nil(t, s.RereadServiceKey)
 }
 
 func TestLoadFrom_EmptyAndBlankCountAsNotSet(t *testing.T) {
@@ -80,11 +82,11 @@ func TestLoadFrom_EmptyAndBlankCountAsNotSet(t *testing.T) {
 	}
 }
 
-func TestLoad_ReadsWhatLoadFromReads(t *testing.T) { //nolint:paralleltest // It sets the environment of the process.
+func TestLoad_ReadsWhatLoadFromReads(t *testing.T) {
 	given := map[string]string{
 		"LOOPGRID_BASE_URL":                 "https://loopgrid.example.com/base/",
 		"LOOPGRID_WORKSPACE":                "claims",
-		"LOOPGRID_SERVICE_KEY":              " key-for-a-test\n",
+		"LOOPGRID_SERVICE_KEY":              " key-for-a-test-run\n",
 		"LOOPGRID_EVIDENCE_DIR":             t.TempDir(),
 		"LOOPGRID_MAX_EVIDENCE_BYTES":       "1000",
 		"LOOPGRID_MCP_TIMEOUT_SECONDS":      "2.5",
@@ -94,10 +96,17 @@ func TestLoad_ReadsWhatLoadFromReads(t *testing.T) { //nolint:paralleltest // It
 		"LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT": "on",
 		"LOOPGRID_MCP_TOOL_NAMES":           "Underscore",
 		"LOOPGRID_MCP_LOG_LEVEL":            "DEBUG",
+		"LOOPGRID_CA_FILE":                  writeFile(t, "ca.pem", certificate(t)),
+		"LOOPGRID_MCP_WRITE_LOCK":           "OFF",
 	}
-	require.Len(t, given, len(config.Variables()), "every variable is in this test")
+	require.Len(t, given, len(config.Variables())-1, "every variable is in this test but LOOPGRID_SERVICE_KEY_FILE, which excludes another")
 
-	environ := []string{"LOOPGRID_WORKSPACE=claims", "LOOPGRID_WORKSPACE=the second of two does not count"}
+	t.Setenv("TERM", "xterm")
+	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR"} {
+		t.Setenv(name, "")
+		t.Setenv(strings.ToLower(name), "")
+	}
+	environ := []string{"TERM=xterm", "LOOPGRID_WORKSPACE=claims", "LOOPGRID_WORKSPACE=the second of two does not count"}
 	for name, value := range given {
 		t.Setenv(name, value)
 		environ = append(environ, name+"="+value)
@@ -108,7 +117,7 @@ func TestLoad_ReadsWhatLoadFromReads(t *testing.T) { //nolint:paralleltest // It
 	assert.Equal(t, s, config.LoadFrom(environ))
 	assert.Equal(t, "https://loopgrid.example.com/base", s.BaseURL.String())
 	assert.Equal(t, "claims", s.Workspace)
-	assert.Equal(t, "key-for-a-test", s.ServiceKey.Reveal())
+	assert.Equal(t, "key-for-a-test-run", s.ServiceKey.Reveal())
 	assert.Equal(t, config.EvidenceDir{Path: given["LOOPGRID_EVIDENCE_DIR"], Why: "set by LOOPGRID_EVIDENCE_DIR"}, s.EvidenceDir)
 	assert.Equal(t, int64(1000), s.MaxEvidenceBytes)
 	assert.Equal(t, 2500*time.Millisecond, s.Timeout)
@@ -118,6 +127,8 @@ func TestLoad_ReadsWhatLoadFromReads(t *testing.T) { //nolint:paralleltest // It
 	assert.True(t, s.AllowPayloadExport)
 	assert.Equal(t, config.UnderscoreNames, s.ToolNames)
 	assert.Equal(t, slog.LevelDebug, s.LogLevel)
+	assert.Equal(t, config.WriteLockOff, s.WriteLock)
+	assert.Contains(t, string(s.CACertificates), "BEGIN CERTIFICATE")
 }
 
 func TestLoadFrom_Accepts(t *testing.T) {
@@ -138,8 +149,8 @@ func TestLoadFrom_Accepts(t *testing.T) {
 		{"LOOPGRID_WORKSPACE", " claims ", func(s config.Settings) any { return s.Workspace }, "claims"},
 		{"LOOPGRID_WORKSPACE", "a..b?#%2F\\ü", func(s config.Settings) any { return s.Workspace }, "a..b?#%2F\\ü"},
 		{"LOOPGRID_WORKSPACE", strings.Repeat("ü", 64), func(s config.Settings) any { return s.Workspace }, strings.Repeat("ü", 64)},
-		{"LOOPGRID_SERVICE_KEY", "a b", func(s config.Settings) any { return s.ServiceKey.Reveal() }, "a b"},
-		{"LOOPGRID_SERVICE_KEY", "\u00a0$ecret}\r\n", func(s config.Settings) any { return s.ServiceKey.Reveal() }, "$ecret}"},
+		{"LOOPGRID_SERVICE_KEY", "a b c d e f g h i", func(s config.Settings) any { return s.ServiceKey.Reveal() }, "a b c d e f g h i"},
+		{"LOOPGRID_SERVICE_KEY", "\u00a0$ecret}-of-somebody\r\n", func(s config.Settings) any { return s.ServiceKey.Reveal() }, "$ecret}-of-somebody"},
 		{"LOOPGRID_MAX_EVIDENCE_BYTES", "1", func(s config.Settings) any { return s.MaxEvidenceBytes }, int64(1)},
 		{"LOOPGRID_MAX_EVIDENCE_BYTES", " +5_242_880 ", func(s config.Settings) any { return s.MaxEvidenceBytes }, int64(5242880)},
 		{"LOOPGRID_MAX_EVIDENCE_BYTES", "007", func(s config.Settings) any { return s.MaxEvidenceBytes }, int64(7)},
@@ -149,7 +160,14 @@ func TestLoadFrom_Accepts(t *testing.T) {
 		{"LOOPGRID_MCP_TIMEOUT_SECONDS", "1e1", func(s config.Settings) any { return s.Timeout }, 10 * time.Second},
 		{"LOOPGRID_MCP_TIMEOUT_SECONDS", ".5", func(s config.Settings) any { return s.Timeout }, 500 * time.Millisecond},
 		{"LOOPGRID_MCP_TIMEOUT_SECONDS", "+1_0.2_5", func(s config.Settings) any { return s.Timeout }, 10250 * time.Millisecond},
-		{"LOOPGRID_MCP_TIMEOUT_SECONDS", "86400", func(s config.Settings) any { return s.Timeout }, 24 * time.Hour},
+		{"LOOPGRID_MCP_TIMEOUT_SECONDS", "599.5", func(s config.Settings) any { return s.Timeout }, 599500 * time.Millisecond},
+		{"LOOPGRID_MCP_TIMEOUT_SECONDS", "600", func(s config.Settings) any { return s.Timeout }, 10 * time.Minute},
+		{"LOOPGRID_MCP_WRITE_LOCK", "On", func(s config.Settings) any { return s.WriteLock }, config.WriteLockOn},
+		{"LOOPGRID_WORKSPACE", "\ufeff\u200bclaims\u2060 ", func(s config.Settings) any { return s.Workspace }, "claims"},
+		{"LOOPGRID_MCP_REVIEWER_ID", "Ann O'Brien", func(s config.Settings) any { return s.ReviewerID }, "Ann O'Brien"},
+		{"LOOPGRID_WORKSPACE", "a#b", func(s config.Settings) any { return s.Workspace }, "a#b"},
+		{"LOOPGRID_WORKSPACE", "50%-a$b", func(s config.Settings) any { return s.Workspace }, "50%-a$b"},
+		{"LOOPGRID_BASE_URL", "http://h/%E3%81%82%AB%CD", address, "http://h/%E3%81%82%AB%CD"},
 		{"LOOPGRID_MCP_TOOL_NAMES", "dotted", func(s config.Settings) any { return s.ToolNames }, config.DottedNames},
 		{"LOOPGRID_MCP_TOOL_NAMES", "AUTO", func(s config.Settings) any { return s.ToolNames }, config.AutoNames},
 		{"LOOPGRID_MCP_REVIEW_CONFIRMATION", " HOST ", func(s config.Settings) any { return s.ReviewConfirmation }, config.HostConfirmation},
@@ -193,7 +211,7 @@ func TestLoadFrom_Messages(t *testing.T) {
 		doAddress = "  → Set it to the address of LoopGrid, for example http://127.0.0.1:8000."
 		doKeep    = "  → Keep the scheme, the host, the port and the base path only; a key belongs in LOOPGRID_SERVICE_KEY."
 		noID      = "problem 1 LOOPGRID_WORKSPACE: LOOPGRID_WORKSPACE is not the id of a workspace."
-		doID      = "  → Use letters, digits, - and _; control characters, / and a lone . or .. are refused."
+		doID      = "  → Use letters, digits, - and _; control and invisible characters, / and a lone . or .. are refused."
 		noCount   = "problem 3 LOOPGRID_MAX_EVIDENCE_BYTES: LOOPGRID_MAX_EVIDENCE_BYTES is not a whole number greater than zero."
 		doCount   = "  → Set it to a number of bytes, for example 52428800."
 		noNumber  = "problem 1 LOOPGRID_MCP_TIMEOUT_SECONDS: LOOPGRID_MCP_TIMEOUT_SECONDS is not a number."
@@ -203,11 +221,19 @@ func TestLoadFrom_Messages(t *testing.T) {
 		noLine    = "problem 2 LOOPGRID_MCP_REVIEWER_ID: LOOPGRID_MCP_REVIEWER_ID holds a line break, a control character or bytes that are not UTF-8."
 		doLine    = "  → Use a name on one line."
 		doFill    = "  → Write the value itself, or define what the placeholder names where the host starts."
-		doReplace = "  → Replace it by your own value, or remove the variable."
+		doReplace = "  → Replace it with your own value, or remove the variable."
 		doOneOf   = "  → Set it to one of them, or remove it."
 		unfilled  = " holds a placeholder that the host did not fill in."
-		quotedKey = "warning LOOPGRID_SERVICE_KEY: LOOPGRID_SERVICE_KEY begins or ends with a quote, which is sent as a part of the key."
-		doUnquote = "  → Set it to the key without quotes, unless LoopGrid's operator gave it with them."
+		quotedKey = "warning LOOPGRID_SERVICE_KEY: The service key begins or ends with a quotation mark, which is sent as a part of the key."
+		doUnquote = "  → Set LOOPGRID_SERVICE_KEY to the key without it, unless LoopGrid's operator gave it with that mark."
+		unquoted  = " is in quotation marks; they were taken off."
+		doBare    = "  → Write the value without them."
+		shortKey  = "warning LOOPGRID_SERVICE_KEY: The service key has fewer than 16 characters: it is easy to guess, and too short to be hidden reliably in texts."
+		doLonger  = "  → Use a key that LoopGrid made."
+		comment   = " holds a # after a blank, which looks like a comment."
+		doComment = "  → Put the comment on a line of its own."
+		inner     = ` holds a quotation mark (").`
+		doWithout = "  → Write the value without it."
 		asUnset   = " is a placeholder that the host did not fill in; it counts as not set."
 	)
 	tests := []struct {
@@ -215,8 +241,10 @@ func TestLoadFrom_Messages(t *testing.T) {
 		environ []string
 		want    []string
 	}{
-		{"no scheme", []string{"LOOPGRID_BASE_URL=localhost:8000"}, []string{noAddress, doAddress}},
-		{"address without a scheme", []string{"LOOPGRID_BASE_URL=127.0.0.1:8000"}, []string{noAddress, doAddress}},
+		{"no scheme", []string{"LOOPGRID_BASE_URL=localhost:8000/x"}, []string{noAddress, "  → Did you mean http://localhost:8000?"}},
+		{"address without a scheme", []string{"LOOPGRID_BASE_URL=127.0.0.1:8000"}, []string{noAddress, "  → Did you mean http://127.0.0.1:8000?"}},
+		{"another machine without a scheme", []string{"LOOPGRID_BASE_URL=loopgrid.example.com:443"}, []string{noAddress, "  → Did you mean https://loopgrid.example.com:443?"}},
+		{"a key instead of an address", []string{"LOOPGRID_BASE_URL=lg_live_1234567890123456"}, []string{noAddress, doAddress}},
 		{"another scheme", []string{"LOOPGRID_BASE_URL=file:///etc/passwd"}, []string{noAddress, doAddress}},
 		{"no host", []string{"LOOPGRID_BASE_URL=http:///x"}, []string{noAddress, doAddress}},
 		{"no host but a port", []string{"LOOPGRID_BASE_URL=http://:8000"}, []string{noAddress, doAddress}},
@@ -291,7 +319,7 @@ func TestLoadFrom_Messages(t *testing.T) {
 			"key on two lines",
 			[]string{"LOOPGRID_SERVICE_KEY=a\nb"},
 			[]string{
-				"problem 1 LOOPGRID_SERVICE_KEY: LOOPGRID_SERVICE_KEY holds a line break or another control character.",
+				"problem 1 LOOPGRID_SERVICE_KEY: LOOPGRID_SERVICE_KEY holds a character that no key has (character 2 is not printable ASCII).",
 				"  → Copy the key again, as one line.",
 			},
 		},
@@ -306,22 +334,74 @@ func TestLoadFrom_Messages(t *testing.T) {
 			[]string{"LOOPGRID_SERVICE_KEY=YOUR_LOOPGRID_KEY"},
 			[]string{"problem 1 LOOPGRID_SERVICE_KEY: LOOPGRID_SERVICE_KEY still holds the text of an example.", doReplace},
 		},
-		{"key in quotes", []string{`LOOPGRID_SERVICE_KEY="lg_live_1"`}, []string{quotedKey, doUnquote}},
-		{"key in single quotes", []string{`LOOPGRID_SERVICE_KEY='lg_live_1'`}, []string{quotedKey, doUnquote}},
+		{
+			"key in quotes",
+			[]string{`LOOPGRID_SERVICE_KEY="lg_live_1234567890"`},
+			[]string{"warning LOOPGRID_SERVICE_KEY: LOOPGRID_SERVICE_KEY" + unquoted, doBare},
+		},
 		{"key in one quote", []string{`LOOPGRID_SERVICE_KEY="lg_live_1`}, []string{quotedKey, doUnquote}},
+		{"short key", []string{`LOOPGRID_SERVICE_KEY=123456789012345`}, []string{shortKey, doLonger}},
+		{"long enough key", []string{`LOOPGRID_SERVICE_KEY=1234567890123456`}, []string{}},
+		{
+			"key with an invisible character",
+			[]string{"LOOPGRID_SERVICE_KEY=\ufefflg_live\u200b_1234567890"},
+			[]string{
+				"problem 1 LOOPGRID_SERVICE_KEY: LOOPGRID_SERVICE_KEY holds a character that no key has (character 8 is not printable ASCII).",
+				"  → Copy the key again, as one line.",
+			},
+		},
+		{
+			"workspace in quotes, address in curly ones, blanks around",
+			[]string{`LOOPGRID_WORKSPACE= "claims" `, "LOOPGRID_BASE_URL=\u201chttp://h\u201d"},
+			[]string{
+				"warning LOOPGRID_BASE_URL: LOOPGRID_BASE_URL" + unquoted, doBare,
+				"warning LOOPGRID_WORKSPACE: LOOPGRID_WORKSPACE" + unquoted, doBare,
+			},
+		},
+		{"workspace with a quote inside", []string{`LOOPGRID_WORKSPACE=cl"aims`}, []string{"problem 1 LOOPGRID_WORKSPACE: LOOPGRID_WORKSPACE" + inner, doWithout}},
+		{"reviewer with a quote inside", []string{`LOOPGRID_MCP_REVIEWER_ID=Ann "A" B`}, []string{"problem 2 LOOPGRID_MCP_REVIEWER_ID: LOOPGRID_MCP_REVIEWER_ID" + inner, doWithout}},
+		{"address with a quote inside", []string{`LOOPGRID_BASE_URL=http://h/"`}, []string{"problem 1 LOOPGRID_BASE_URL: LOOPGRID_BASE_URL" + inner, doWithout}},
+		{"workspace with a comment", []string{"LOOPGRID_WORKSPACE=default # production"}, []string{"problem 1 LOOPGRID_WORKSPACE: LOOPGRID_WORKSPACE" + comment, doComment}},
+		{"address with a comment", []string{"LOOPGRID_BASE_URL=http://h # production"}, []string{"problem 1 LOOPGRID_BASE_URL: LOOPGRID_BASE_URL" + comment, doComment}},
+		{
+			"reviewer with a comment",
+			[]string{"LOOPGRID_MCP_REVIEWER_ID=Ann # boss"},
+			[]string{"warning LOOPGRID_MCP_REVIEWER_ID: LOOPGRID_MCP_REVIEWER_ID holds a # after a blank; it is taken as a part of the value, not as a comment.", doComment},
+		},
+		{
+			"a blank inside the quotes",
+			[]string{`LOOPGRID_WORKSPACE="claims "`},
+			[]string{
+				"problem 1 LOOPGRID_WORKSPACE: LOOPGRID_WORKSPACE begins or ends with a blank inside its quotation marks.",
+				"  → Write the value without the blank and the marks.",
+				"warning LOOPGRID_WORKSPACE: LOOPGRID_WORKSPACE" + unquoted, doBare,
+			},
+		},
+		{"workspace with an invisible character", []string{"LOOPGRID_WORKSPACE=cl\u200baims"}, []string{noID, doID}},
+		{"directory with one quote", []string{`LOOPGRID_EVIDENCE_DIR="/x`}, []string{
+			"problem 3 LOOPGRID_EVIDENCE_DIR: LOOPGRID_EVIDENCE_DIR begins or ends with a quotation mark.",
+			"  → Write the path without quotation marks.",
+		}},
+		{"milliseconds", []string{"LOOPGRID_MCP_TIMEOUT_SECONDS=20000"}, []string{
+			"warning LOOPGRID_MCP_TIMEOUT_SECONDS: LOOPGRID_MCP_TIMEOUT_SECONDS is over 600; its unit is seconds.",
+			"  → Set it to a number of seconds, for example 20.",
+		}},
+		{"unknown lock", []string{"LOOPGRID_MCP_WRITE_LOCK=maybe"}, []string{
+			"warning LOOPGRID_MCP_WRITE_LOCK: LOOPGRID_MCP_WRITE_LOCK is not one of auto, on, off; the default is used.", doOneOf,
+		}},
 		{
 			"key as a header",
 			[]string{"LOOPGRID_SERVICE_KEY=bearer lg_live_1"},
 			[]string{
-				"warning LOOPGRID_SERVICE_KEY: LOOPGRID_SERVICE_KEY starts with Bearer, which is sent as a part of the key.",
-				"  → Set it to the key alone, unless LoopGrid's operator gave it with that word.",
+				"warning LOOPGRID_SERVICE_KEY: The service key starts with Bearer, which is sent as a part of the key.",
+				"  → Set LOOPGRID_SERVICE_KEY to the key alone, unless LoopGrid's operator gave it with that word.",
 			},
 		},
-		{"key with quotes inside", []string{`LOOPGRID_SERVICE_KEY=a"b'c`}, []string{}},
-		{"key with the word inside", []string{`LOOPGRID_SERVICE_KEY=bearerkey`}, []string{}},
+		{"key with quotes inside", []string{`LOOPGRID_SERVICE_KEY=a"b'c4567890123456`}, []string{}},
+		{"key with the word inside", []string{`LOOPGRID_SERVICE_KEY=bearerkey-1234567`}, []string{}},
 		{
 			"key over plain http",
-			[]string{"LOOPGRID_BASE_URL=http://10.0.0.7:8000", "LOOPGRID_SERVICE_KEY=k"},
+			[]string{"LOOPGRID_BASE_URL=http://10.0.0.7:8000", "LOOPGRID_SERVICE_KEY=1234567890123456"},
 			[]string{
 				"warning LOOPGRID_BASE_URL: LOOPGRID_BASE_URL is plain http to another machine: the service key travels unencrypted.",
 				"  → Use an https address.",
@@ -337,7 +417,15 @@ func TestLoadFrom_Messages(t *testing.T) {
 		{
 			"directory with NUL",
 			[]string{"LOOPGRID_EVIDENCE_DIR=a\x00b"},
-			[]string{"problem 3 LOOPGRID_EVIDENCE_DIR: LOOPGRID_EVIDENCE_DIR is not a path.", "  → Set it to a directory."},
+			[]string{"problem 3 LOOPGRID_EVIDENCE_DIR: LOOPGRID_EVIDENCE_DIR is not a path.", "  → Set it to a path."},
+		},
+		{
+			"directory whose name is not UTF-8",
+			[]string{"LOOPGRID_EVIDENCE_DIR=/x/\xff"},
+			[]string{
+				"problem 3 LOOPGRID_EVIDENCE_DIR: LOOPGRID_EVIDENCE_DIR leads to a directory whose path is not UTF-8, so no result could name it.",
+				"  → Set it to another directory.",
+			},
 		},
 		{
 			"home of nobody",
@@ -433,18 +521,16 @@ func TestLoadFrom_Messages(t *testing.T) {
 		{
 			"names that nobody reads",
 			[]string{
-				"LOOPGRID_BASE_URI=x", "LOPGRID_WORKSPCE=x", "loopgrid_mcp_log_level=x", "LOOPGRID_EVIDENCE_DI\x1b=x",
+				"LOOPGRID_BASE_URI=x", "LOPGRID_WORKSPCE=x", "LOOPGRID_EVIDENCE_DI\x1b=x",
 				"LOOPGRID_SERVICE_KEYS=", "LOOPGRID_DATABASE_URL=x", "LOOPGRID_ENV=x", "XLOOPGRID_BASE_URLXX=x",
 			},
 			[]string{
 				"warning LOOPGRID_BASE_URL: LOOPGRID_BASE_URI is set, but this program does not read it.",
 				"  → Use LOOPGRID_BASE_URL, if that is what it is meant for.",
-				"warning LOOPGRID_EVIDENCE_DIR: LOOPGRID_EVIDENCE_DI? is set, but this program does not read it.",
+				"warning LOOPGRID_EVIDENCE_DIR: LOOPGRID_EVIDENCE_DI is set, but this program does not read it.",
 				"  → Use LOOPGRID_EVIDENCE_DIR, if that is what it is meant for.",
 				"warning LOOPGRID_WORKSPACE: LOPGRID_WORKSPCE is set, but this program does not read it.",
 				"  → Use LOOPGRID_WORKSPACE, if that is what it is meant for.",
-				"warning LOOPGRID_MCP_LOG_LEVEL: loopgrid_mcp_log_level is set, but this program does not read it.",
-				"  → Use LOOPGRID_MCP_LOG_LEVEL, if that is what it is meant for.",
 			},
 		},
 		{
@@ -459,7 +545,7 @@ func TestLoadFrom_Messages(t *testing.T) {
 		},
 		{
 			"names of other LoopGrid clients besides ours",
-			[]string{"LOOPGRID_API_KEY=x", "LOOPGRID_WORKSPACE_ID=x", "LOOPGRID_SERVICE_KEY=x", "LOOPGRID_WORKSPACE=x"},
+			[]string{"LOOPGRID_API_KEY=x", "LOOPGRID_WORKSPACE_ID=x", "LOOPGRID_SERVICE_KEY=1234567890123456", "LOOPGRID_WORKSPACE=x"},
 			[]string{},
 		},
 		{
@@ -484,13 +570,16 @@ func TestLoadFrom_ABrokenSettingIsNeverGuessed(t *testing.T) {
 		t, "LOOPGRID_BASE_URL=x", "LOOPGRID_WORKSPACE=/", "LOOPGRID_SERVICE_KEY=a\nb", "LOOPGRID_EVIDENCE_DIR=${a}b",
 		"LOOPGRID_MAX_EVIDENCE_BYTES=x", "LOOPGRID_MCP_TIMEOUT_SECONDS=x", "LOOPGRID_MCP_ENABLE_REVIEW_TOOL=x",
 		"LOOPGRID_MCP_REVIEWER_ID=a\nb", "LOOPGRID_MCP_REVIEW_CONFIRMATION=x", "LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT=x", "LOOPGRID_MCP_TOOL_NAMES=x", "LOOPGRID_MCP_LOG_LEVEL=x",
+		"LOOPGRID_SERVICE_KEY_FILE=/no/such/file", "LOOPGRID_CA_FILE=/no/such/file", "LOOPGRID_MCP_WRITE_LOCK=x",
 	)
 
-	assert.Len(t, s.Problems, 10)
-	assert.Len(t, s.Warnings, 2)
-	s.Problems, s.Warnings, s.Set = nil, nil, nil
+	assert.Len(t, s.Problems, 12)
+	assert.Len(t, s.Warnings, 3)
+	assert.Empty(t, s.Values)
+	s.Problems, s.Warnings, s.Set, s.Values = nil, nil, nil, nil
 	assert.Equal(t, config.Settings{
 		MaxEvidenceBytes: 50 << 20, Timeout: 20 * time.Second, ReviewConfirmation: config.AutoConfirmation, ToolNames: config.AutoNames,
+		WriteLock: config.AutoWriteLock,
 	}, s)
 }
 
@@ -499,6 +588,8 @@ func TestLoadFrom_LoopbackNeedsNoEncryption(t *testing.T) {
 
 	for address, warned := range map[string]bool{
 		"http://127.0.0.1:8000":          false,
+		"http://0.0.0.0:8000":            false,
+		"http://[::]:8000":               false,
 		"http://127.8.0.1":               false,
 		"http://[::1]:8000":              false,
 		"http://[::ffff:127.0.0.1]:8000": false,
@@ -511,7 +602,7 @@ func TestLoadFrom_LoopbackNeedsNoEncryption(t *testing.T) {
 		"http://[fe80::1%25eth0]":        true,
 		"http://host.docker.internal":    true,
 	} {
-		with := load(t, "LOOPGRID_BASE_URL="+address, "LOOPGRID_SERVICE_KEY=k")
+		with := load(t, "LOOPGRID_BASE_URL="+address, "LOOPGRID_SERVICE_KEY=1234567890123456")
 		without := load(t, "LOOPGRID_BASE_URL="+address)
 
 		assert.Empty(t, with.Problems, address)
@@ -551,11 +642,11 @@ func TestSettings_KeyNote(t *testing.T) {
 	assert.Equal(t,
 		"LOOPGRID_API_KEY is set, but this program does not read it. Use LOOPGRID_SERVICE_KEY, if that is what it is meant for.",
 		load(t, "LOOPGRID_API_KEY=k").KeyNote())
-	quoted := load(t, `LOOPGRID_SERVICE_KEY="k"`)
-	assert.Equal(t, `"k"`, quoted.ServiceKey.Reveal(), "a key is sent as it was given")
+	quoted := load(t, `LOOPGRID_SERVICE_KEY="k`)
+	assert.Equal(t, `"k`, quoted.ServiceKey.Reveal(), "a key is sent as it was given")
 	assert.Equal(t,
-		"LOOPGRID_SERVICE_KEY begins or ends with a quote, which is sent as a part of the key. "+
-			"Set it to the key without quotes, unless LoopGrid's operator gave it with them.",
+		"The service key begins or ends with a quotation mark, which is sent as a part of the key. "+
+			"Set LOOPGRID_SERVICE_KEY to the key without it, unless LoopGrid's operator gave it with that mark.",
 		quoted.KeyNote())
 }
 
@@ -611,6 +702,9 @@ func FuzzLoadFrom_NeverRepeatsAValue(f *testing.F) {
 			names = append(names, v.Name)
 		}
 		name := names[int(which)%len(names)]
+		if strings.HasSuffix(name, "_FILE") {
+			return // Their paths are named.
+		}
 
 		s := config.LoadFrom([]string{"HOME=/home/someone", "LOOPGRID_MCP_ENABLE_REVIEW_TOOL=1", name + "=" + before + mark + after})
 
@@ -649,5 +743,5 @@ func TestVariables_AreToldOnce(t *testing.T) {
 			assert.Empty(t, lines(load(t, v.Name+"="+value, "LOOPGRID_MCP_REVIEWER_ID=r")), "%s=%s", v.Name, value)
 		}
 	}
-	assert.Len(t, slices.Collect(maps.Keys(seen)), 12)
+	assert.Len(t, slices.Collect(maps.Keys(seen)), 15)
 }

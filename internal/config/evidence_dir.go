@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"unicode/utf8"
 )
 
 // evidenceName is the directory for evidence where the operator names none.
@@ -101,30 +102,65 @@ func lookUpUser(name string) (*user.User, error) {
 
 // evidenceDir applies the rules to what the operator gave; "" is nothing.
 func (p place) evidenceDir(given string) (EvidenceDir, *fault) {
-	if given == "" {
-		return p.defaultEvidenceDir()
+	found, wrong := p.defaultEvidenceDir()
+	if given != "" {
+		found = EvidenceDir{Why: "set by " + evidenceDir}
+		found.Path, wrong = p.path(given)
+	}
+	switch {
+	case wrong != nil:
+		return EvidenceDir{}, wrong
+	case !utf8.ValidString(found.Path):
+		// A result is JSON: it could not tell where the file is.
+		return EvidenceDir{}, &fault{"leads to a directory whose path is not UTF-8, so no result could name it", "Set it to another directory."}
 	}
 
-	if strings.ContainsRune(given, 0) {
-		return EvidenceDir{}, &fault{"is not a path", "Set it to a directory."}
+	return found, nil
+}
+
+// file applies the rules to the path of a file; "" is none.
+func (p place) file(given string) (file, *fault) {
+	if given == "" {
+		return file{}, nil
+	}
+	path, wrong := p.path(given)
+	if wrong != nil {
+		return file{}, wrong
+	}
+	f := file{path: path, shown: shown(path)}
+	if !strings.ContainsAny(given, `/\`) {
+		f.shown = "a file in the working directory" // It may be a key instead of its file.
+	}
+
+	return f, nil
+}
+
+// path makes a path absolute and clean; ~ is a home directory.
+func (p place) path(given string) (string, *fault) {
+	const marks = "\"'\u201c\u201d\u201e\u2018\u2019"
+	switch {
+	case strings.ContainsRune(given, 0):
+		return "", &fault{"is not a path", "Set it to a path."}
+	case strings.Trim(given, marks) != given:
+		return "", &fault{"begins or ends with a quotation mark", "Write the path without quotation marks."}
 	}
 	path := given
 	if rest, ok := strings.CutPrefix(given, "~"); ok {
 		name, below, _ := strings.Cut(filepath.ToSlash(rest), "/")
 		home, err := p.homeOf(name)
 		if err != nil {
-			return EvidenceDir{}, &fault{"starts with ~, and that home directory is not known", "Write the path in full."}
+			return "", &fault{"starts with ~, and that home directory is not known", "Write the path in full."}
 		}
 		path = filepath.Join(home, below)
 	}
 	if !filepath.IsAbs(path) {
 		if p.workingDir == "" {
-			return EvidenceDir{}, &fault{"is relative to a working directory that is gone", "Write the path in full."}
+			return "", &fault{"is relative to a working directory that is gone", "Write the path in full."}
 		}
 		path = filepath.Join(p.workingDir, path)
 	}
 
-	return EvidenceDir{Path: filepath.Clean(path), Why: "set by " + evidenceDir}, nil
+	return filepath.Clean(path), nil
 }
 
 // defaultEvidenceDir prefers the working directory, as 0.1.0 did. Graphical hosts

@@ -24,3 +24,15 @@ func EvidenceDirAt(p Place, given string) (dir EvidenceDir, message, remedy stri
 
 // CanCreateIn asks the system whether files may be created in a directory.
 func CanCreateIn(dir string) bool { return canCreateIn(dir) }
+
+// SystemCertificateWarnings looks at SSL_CERT_FILE as on the named system.
+func SystemCertificateWarnings(system, path string) []string {
+	l := &loader{environ: map[string]string{"SSL_CERT_FILE": path}}
+	l.lookAtSystemCertificates(system)
+	var messages []string
+	for _, w := range l.settings.Warnings {
+		messages = append(messages, w.Message)
+	}
+
+	return messages
+}

@@ -2,15 +2,20 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
-	"net/netip"
+	"net"
 	"net/url"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/address"
 )
 
 // The bounds of settings.
@@ -18,6 +23,7 @@ const (
 	maxWorkspace = 64  // characters; LoopGrid refuses longer ones
 	maxReviewer  = 128 // characters; LoopGrid on PostgreSQL fails with longer ones
 	maxTimeout   = 24 * time.Hour
+	longTimeout  = 10 * time.Minute // a longer one was probably meant in milliseconds
 )
 
 // loader collects settings and what is wrong with them.
@@ -44,15 +50,23 @@ func parse(given environment, environ map[string]string) Settings {
 	if l.isBroken(workspace) {
 		s.Workspace = ""
 	}
-	s.ServiceKey = setting(l, serviceKey, given.ServiceKey, parseServiceKey)
-	l.warnOfKey(s.ServiceKey.Reveal())
 	where := placeOf(environ)
+	s.ServiceKey = setting(l, serviceKey, given.ServiceKey, parseServiceKey)
+	l.readKeyFile(setting(l, serviceKeyFile, given.ServiceKeyFile, where.file))
+	l.warnOfKey(s.ServiceKey.Reveal())
+	l.readCAFile(setting(l, caFile, given.CAFile, where.file))
 	s.EvidenceDir = setting(l, evidenceDir, given.EvidenceDir, where.evidenceDir)
 	if l.isBroken(evidenceDir) {
 		s.EvidenceDir = EvidenceDir{}
+	} else if !s.EvidenceDir.IsDefault {
+		l.keep(evidenceDir, s.EvidenceDir.Path)
 	}
 	s.MaxEvidenceBytes = setting(l, maxEvidenceBytes, given.MaxEvidenceBytes, parseBytes)
 	s.Timeout = setting(l, timeoutSeconds, given.TimeoutSeconds, parseTimeout)
+	if s.Timeout > longTimeout {
+		l.warn(timeoutSeconds, timeoutSeconds+" is over 600; its unit is seconds.", "Set it to a number of seconds, for example "+lookUp(timeoutSeconds).Default+".")
+	}
+	s.WriteLock = setting(l, writeLock, given.WriteLock, choice[WriteLock](writeLock))
 	s.EnableReviewTool = setting(l, enableReviewTool, given.EnableReviewTool, parseSwitch)
 	s.ReviewerID = setting(l, reviewerID, given.ReviewerID, parseReviewer)
 	if s.EnableReviewTool && s.ReviewerID == "" && !l.isBroken(reviewerID) {
@@ -61,12 +75,12 @@ func parse(given environment, environ map[string]string) Settings {
 			"Set it to the name of the person who reviews, or turn " + enableReviewTool + " off.",
 		})
 	}
-	s.ReviewConfirmation = setting(l, reviewConfirmation, given.ReviewConfirmation, parseConfirmation)
+	s.ReviewConfirmation = setting(l, reviewConfirmation, given.ReviewConfirmation, choice[ReviewConfirmation](reviewConfirmation))
 	s.AllowPayloadExport = setting(l, allowPayloadExport, given.AllowPayloadExport, parseSwitch)
-	s.ToolNames = setting(l, toolNames, given.ToolNames, parseToolNames)
+	s.ToolNames = setting(l, toolNames, given.ToolNames, choice[ToolNames](toolNames))
 	s.LogLevel = setting(l, logLevel, given.LogLevel, parseLogLevel)
 
-	if s.BaseURL != nil && s.BaseURL.Scheme == "http" && s.ServiceKey.IsSet() && !isLoopback(s.BaseURL.Hostname()) {
+	if s.BaseURL != nil && s.BaseURL.Scheme == "http" && s.ServiceKey.IsSet() && !address.IsLoopback(s.BaseURL.Hostname()) {
 		l.warn(baseURL,
 			baseURL+" is plain http to another machine: the service key travels unencrypted.",
 			"Use an https address.")
@@ -83,6 +97,8 @@ func setting[T any](l *loader, name, given string, rule func(string) (T, *fault)
 	if given = l.given(name, given); given != "" {
 		value, wrong := rule(given)
 		if wrong == nil {
+			l.keep(name, given)
+
 			return value
 		}
 		l.report(name, *wrong)
@@ -96,31 +112,52 @@ func setting[T any](l *loader, name, given string, rule func(string) (T, *fault)
 	return value
 }
 
+// keep notes the text of a variable that can be used.
+func (l *loader) keep(name, given string) {
+	if lookUp(name).Secret {
+		return
+	}
+	if l.settings.Values == nil {
+		l.settings.Values = map[string]string{}
+	}
+	l.settings.Values[name] = given
+}
+
 // given returns what is left of a value to apply a rule to, "" where the variable
-// counts as not set. Blanks around a value never mean anything, and hosts pass ""
-// for what a user left empty.
-func (l *loader) given(name, value string) string {
-	value = strings.TrimSpace(value)
+// counts as not set: one rule for all variables. Hosts pass "" for what a user
+// left empty.
+func (l *loader) given(name, text string) string {
+	v := clean(text)
+	if v.text == "" {
+		return ""
+	}
+	if v.quoted {
+		l.warn(name, name+" is in quotation marks; they were taken off.", "Write the value without them.")
+	}
+	const fillIn = "Write the value itself, or define what the placeholder names where the host starts."
+	exact := name == baseURL || name == workspace || name == reviewerID
 
 	switch {
-	case holdsExample(value):
-		l.report(name, fault{
-			"still holds the text of an example",
-			"Replace it by your own value, or remove the variable.",
-		})
-	case isPlaceholder(value) && name != baseURL && name != workspace && name != reviewConfirmation:
-		l.warn(name,
-			name+" is a placeholder that the host did not fill in; it counts as not set.",
-			"Write the value itself, or define what the placeholder names where the host starts.")
-	case isPlaceholder(value), holdsPlaceholder(value):
+	case holdsExample(v.text):
+		l.report(name, fault{"still holds the text of an example", "Replace it with your own value, or remove the variable."})
+	case isPlaceholder(v.text) && name != baseURL && name != workspace && name != reviewConfirmation:
+		l.warn(name, name+" is a placeholder that the host did not fill in; it counts as not set.", fillIn)
+	case isPlaceholder(v.text), name != serviceKey && holdsPlaceholder(v.text):
 		// An address or a workspace by guess would write into the wrong ledger,
 		// for good, and the default confirmation may be weaker than what is meant.
-		l.report(name, fault{
-			"holds a placeholder that the host did not fill in",
-			"Write the value itself, or define what the placeholder names where the host starts.",
-		})
+		l.report(name, fault{"holds a placeholder that the host did not fill in", fillIn})
+	case v.hasComment() && (name == baseURL || name == workspace):
+		l.report(name, fault{"holds a # after a blank, which looks like a comment", "Put the comment on a line of its own."})
+	case exact && strings.Contains(v.text, `"`):
+		l.report(name, fault{`holds a quotation mark (")`, "Write the value without it."})
+	case v.quoted && (exact || name == serviceKey) && strings.TrimSpace(v.text) != v.text:
+		l.report(name, fault{"begins or ends with a blank inside its quotation marks", "Write the value without the blank and the marks."})
 	default:
-		return value
+		if v.hasComment() && lookUp(name).Choices == nil && name != maxEvidenceBytes && name != timeoutSeconds {
+			l.warn(name, name+" holds a # after a blank; it is taken as a part of the value, not as a comment.", "Put the comment on a line of its own.")
+		}
+
+		return v.text
 	}
 
 	return ""
@@ -154,22 +191,15 @@ func (l *loader) isBroken(name string) bool {
 	return false
 }
 
-func lookUp(name string) Variable {
-	for _, v := range Variables() {
-		if v.Name == name {
-			return v
-		}
-	}
-
-	return Variable{}
-}
-
 func parseBaseURL(text string) (*url.URL, *fault) {
 	unusable := &fault{
 		"is not an http or https address",
 		"Set it to the address of LoopGrid, for example " + lookUp(baseURL).Default + ".",
 	}
 
+	if meant := withScheme(text); meant != "" {
+		unusable.remedy = "Did you mean " + meant + "?"
+	}
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || (u.Scheme != "http" && u.Scheme != "https") || !isHost(u) {
 		return nil, unusable
@@ -206,6 +236,24 @@ func parseBaseURL(text string) (*url.URL, *fault) {
 	}, nil
 }
 
+// withScheme returns the address that a host and a port without a scheme probably
+// stand for, "" where the text is something else: it may be a key.
+func withScheme(text string) string {
+	hostPort, _, _ := strings.Cut(text, "/")
+	host, port, err := net.SplitHostPort(hostPort)
+	number, portErr := strconv.ParseUint(port, 10, 16)
+	if err != nil || portErr != nil || number == 0 || strings.ContainsFunc(hostPort, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:[]", r)
+	}) {
+		return ""
+	}
+	if address.IsLoopback(host) {
+		return "http://" + hostPort
+	}
+
+	return "https://" + hostPort
+}
+
 // isHost says whether the URL names a host and, if any, a port that can exist.
 func isHost(u *url.URL) bool {
 	if u.Hostname() == "" || strings.ContainsAny(u.Hostname(), `!"$&'()*+,;<=> `) {
@@ -219,52 +267,97 @@ func isHost(u *url.URL) bool {
 	return err == nil && port > 0
 }
 
-// isLoopback says whether the host is this machine by its name or address alone.
-func isLoopback(host string) bool {
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return true
-	}
-	address, err := netip.ParseAddr(host)
-
-	return err == nil && address.Unmap().IsLoopback()
-}
-
 func parseWorkspace(text string) (string, *fault) {
 	switch {
 	case utf8.RuneCountInString(text) > maxWorkspace:
 		return "", &fault{"has more than 64 characters", "Set it to the id of a workspace of LoopGrid."}
-	case !isPlain(text) || strings.Contains(text, "/") || text == "." || text == "..":
+	case !isPlain(text) || strings.ContainsFunc(text, isInvisible) || strings.Contains(text, "/") || text == "." || text == "..":
 		return "", &fault{
 			"is not the id of a workspace",
-			"Use letters, digits, - and _; control characters, / and a lone . or .. are refused.",
+			"Use letters, digits, - and _; control and invisible characters, / and a lone . or .. are refused.",
 		}
 	}
 
 	return text, nil
 }
 
-// warnOfKey warns of what a key can hardly hold, and is sent all the same: what
+// readKeyFile takes the service key from its file, where one is named.
+func (l *loader) readKeyFile(from file) {
+	if from.path == "" {
+		return
+	}
+	l.keep(serviceKeyFile, from.path)
+	if l.settings.ServiceKey.IsSet() || l.isBroken(serviceKey) {
+		l.report(serviceKeyFile, fault{"and " + serviceKey + " are both set", "Remove one of them."})
+		return
+	}
+	key, notes, wrong := from.readKey()
+	if wrong != nil {
+		l.report(serviceKeyFile, *wrong)
+		return
+	}
+	for _, note := range notes {
+		l.warn(serviceKeyFile, serviceKeyFile+" "+note.message+".", note.remedy)
+	}
+	l.settings.ServiceKey = key
+	l.settings.RereadServiceKey = func() (Secret, error) {
+		again, _, wrong := from.readKey()
+		if wrong != nil {
+			return Secret{}, errors.New(serviceKeyFile + " " + wrong.message)
+		}
+
+		return again, nil
+	}
+}
+
+// readCAFile reads the certificates to trust, where a file is named.
+func (l *loader) readCAFile(from file) {
+	l.lookAtSystemCertificates(runtime.GOOS)
+	if from.path == "" {
+		return
+	}
+	l.keep(caFile, from.path)
+	certificates, wrong := from.readCertificates()
+	if wrong != nil {
+		l.report(caFile, *wrong)
+		return
+	}
+	l.settings.CACertificates = certificates
+}
+
+const shortKey = "The service key has fewer than 16 characters: it is easy to guess, and too short to be hidden reliably in texts."
+
+// warnOfKey warns of what a key can hardly be, and is sent all the same: what
 // a key is, only the service knows.
 func (l *loader) warnOfKey(key string) {
-	const word = "bearer "
+	const (
+		word     = "bearer "
+		shortest = 16
+	)
 	switch {
+	case key == "":
 	case strings.Trim(key, `"'`) != key:
 		l.warn(serviceKey,
-			serviceKey+" begins or ends with a quote, which is sent as a part of the key.",
-			"Set it to the key without quotes, unless LoopGrid's operator gave it with them.")
+			"The service key begins or ends with a quotation mark, which is sent as a part of the key.",
+			"Set "+serviceKey+" to the key without it, unless LoopGrid's operator gave it with that mark.")
 	case len(key) >= len(word) && strings.EqualFold(key[:len(word)], word):
 		l.warn(serviceKey,
-			serviceKey+" starts with Bearer, which is sent as a part of the key.",
-			"Set it to the key alone, unless LoopGrid's operator gave it with that word.")
+			"The service key starts with Bearer, which is sent as a part of the key.",
+			"Set "+serviceKey+" to the key alone, unless LoopGrid's operator gave it with that word.")
+	case len(key) < shortest:
+		l.warn(serviceKey, shortKey, "Use a key that LoopGrid made.")
 	}
 }
 
 func parseServiceKey(text string) (Secret, *fault) {
-	if strings.ContainsFunc(text, unicode.IsControl) {
-		return Secret{}, &fault{
-			"holds a line break or another control character",
-			"Copy the key again, as one line.",
+	position := 0
+	for _, r := range text {
+		position++
+		if r < ' ' || r > '~' {
+			return Secret{}, &fault{
+				fmt.Sprintf("holds a character that no key has (character %d is not printable ASCII)", position),
+				"Copy the key again, as one line.",
+			}
 		}
 	}
 
@@ -355,38 +448,28 @@ func parseReviewer(text string) (string, *fault) {
 	return text, nil
 }
 
-func parseConfirmation(text string) (ReviewConfirmation, *fault) {
-	switch confirmation := ReviewConfirmation(strings.ToLower(text)); confirmation {
-	case AutoConfirmation, RequiredConfirmation, HostConfirmation:
-		return confirmation, nil
+// choice returns the rule of a setting that is one of a few words.
+func choice[T ~string](name string) func(string) (T, *fault) {
+	return func(text string) (T, *fault) {
+		choices := lookUp(name).Choices
+		if text = strings.ToLower(text); slices.Contains(choices, text) {
+			return T(text), nil
+		}
+
+		return "", &fault{"is not one of " + strings.Join(choices, ", "), "Set it to one of them, or remove it."}
 	}
-
-	return "", &fault{"is not one of auto, required, host", "Set it to one of them, or remove it."}
-}
-
-func parseToolNames(text string) (ToolNames, *fault) {
-	switch names := ToolNames(strings.ToLower(text)); names {
-	case AutoNames, DottedNames, UnderscoreNames:
-		return names, nil
-	}
-
-	return "", &fault{"is not one of auto, dotted, underscore", "Set it to one of them, or remove it."}
 }
 
 func parseLogLevel(text string) (slog.Level, *fault) {
-	switch strings.ToLower(text) {
-	case "debug":
-		return slog.LevelDebug, nil
-	case "info":
-		return slog.LevelInfo, nil
-	case "warn":
-		return slog.LevelWarn, nil
-	case "error":
-		return slog.LevelError, nil
+	word, wrong := choice[string](logLevel)(text)
+	if wrong != nil {
+		return 0, wrong
 	}
 
-	return 0, &fault{"is not one of debug, info, warn, error", "Set it to one of them, or remove it."}
+	return map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}[word], nil
 }
+
+func isInvisible(r rune) bool { return unicode.Is(unicode.Cf, r) }
 
 // isPlain says whether a text is valid UTF-8 on one line without control
 // characters. U+2028 and U+2029 break lines too: the published verifier cannot

@@ -1,38 +1,79 @@
 package config
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+)
 
-// isPlaceholder says whether a value is wholly a placeholder that a host left as
-// it was: ${X}, ${env:X}, ${user_config.x}, {env:X} or $X.
+// The shapes of placeholders that something else should have filled in: shells,
+// hosts, Compose, Kubernetes, CI and templates have one each.
+func placeholderPairs() [][2]string {
+	return [][2]string{{"${", "}"}, {"$(", ")"}, {"{{", "}}"}, {"{env:", "}"}, {"#{", "}"}, {"<%", "%>"}}
+}
+
+// isPlaceholder says whether a value is wholly a placeholder that was left as it
+// was, such as ${X}, $X, $env:X, %X%, {{ X }}, {env:X}, {X}, $(X) or op://x/y.
 func isPlaceholder(value string) bool {
-	for _, open := range []string{"${", "{env:"} {
-		if name, ok := strings.CutPrefix(value, open); ok {
-			name, ok = strings.CutSuffix(name, "}")
-
-			return ok && name != "" && !strings.ContainsAny(name, "{}")
+	for _, pair := range placeholderPairs() {
+		if rest, ok := strings.CutPrefix(value, pair[0]); ok {
+			if inner, closed := strings.CutSuffix(rest, pair[1]); closed && inner != "" && !strings.Contains(inner, pair[0]) {
+				return true
+			}
+		}
+	}
+	for _, shape := range [][2]string{{"$env:", ""}, {"$", ""}, {"%", "%"}, {"!", "!"}, {"{", "}"}, {"__", "__"}, {"@", "@"}} {
+		rest, opened := strings.CutPrefix(value, shape[0])
+		name, closed := strings.CutSuffix(rest, shape[1])
+		if opened && closed && name != "" && variableName(name) == name {
+			return true
 		}
 	}
 
-	name, ok := strings.CutPrefix(value, "$")
-
-	return ok && variableName(name) == name && name != ""
+	return strings.HasPrefix(value, "op://") // A reference of 1Password.
 }
 
 // holdsPlaceholder says whether a part of the value is a placeholder: taken as it
 // is, it would name a directory, a workspace or a reviewer that nobody meant.
 func holdsPlaceholder(value string) bool {
-	for _, open := range []string{"${", "{env:"} {
-		if _, rest, ok := strings.Cut(value, open); ok && strings.Contains(rest, "}") {
+	for _, pair := range placeholderPairs() {
+		if _, rest, ok := strings.Cut(value, pair[0]); ok && strings.Contains(rest, pair[1]) {
 			return true
 		}
 	}
 
-	// $HOME/evidence, as a shell would expand it; $ elsewhere is a character.
-	rest, ok := strings.CutPrefix(value, "$")
-	name := variableName(rest)
-	rest = strings.TrimPrefix(rest, name)
+	return holdsDollarName(value) || holdsPercentName(value)
+}
 
-	return ok && name != "" && (strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, `\`))
+// holdsDollarName finds $NAME at the start of a word, as a shell would expand it;
+// $ elsewhere is a character.
+func holdsDollarName(value string) bool {
+	before := rune(' ')
+	for i, r := range value {
+		if r == '$' && !unicode.IsLetter(before) && !unicode.IsDigit(before) {
+			if name := variableName(value[i+1:]); name != "" && (name[0] < '0' || name[0] > '9') {
+				return true
+			}
+		}
+		before = r
+	}
+
+	return false
+}
+
+// holdsPercentName finds %NAME%, as Windows would expand it. Two characters are
+// those of an escape in an address.
+func holdsPercentName(value string) bool {
+	const shortest = 3
+	for rest := value; ; {
+		var ok bool
+		if _, rest, ok = strings.Cut(rest, "%"); !ok {
+			return false
+		}
+		name := variableName(rest)
+		if len(name) >= shortest && strings.HasPrefix(rest[len(name):], "%") {
+			return true
+		}
+	}
 }
 
 // holdsExample says whether the value is still the text of an example, such as

@@ -5,15 +5,44 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/text"
 )
 
-// relatives are names that other LoopGrid clients read for what is a variable of
-// ours: an operator who comes from them sets these.
+// relatives are names that other programs read, or that an operator guesses, for
+// what is a variable of ours. Names that only differ by MCP_ need no entry.
 func relatives() map[string]string {
-	return map[string]string{
-		"LOOPGRID_API_KEY":      serviceKey,
-		"LOOPGRID_WORKSPACE_ID": workspace,
+	meanings := map[string]string{
+		baseURL:            "URL URI HOST PORT ENDPOINT ADDRESS ADDR SERVER SERVER_URL SERVICE_URL API_URL API_BASE API_BASE_URL",
+		workspace:          "WORKSPACE_ID WORKSPACE_NAME PROJECT TENANT",
+		serviceKey:         "KEY TOKEN API_KEY API_TOKEN SECRET SECRET_KEY ACCESS_TOKEN AUTH_TOKEN BEARER_TOKEN PASSWORD SERVICE_TOKEN CREDENTIAL",
+		serviceKeyFile:     "KEY_FILE API_KEY_FILE TOKEN_FILE SECRET_FILE",
+		caFile:             "CA CA_CERT CA_CERT_FILE CA_BUNDLE CERT CERT_FILE SSL_CERT_FILE TLS_CA_FILE",
+		evidenceDir:        "EVIDENCE EVIDENCE_PATH EVIDENCE_FOLDER OUTPUT_DIR",
+		maxEvidenceBytes:   "MAX_EVIDENCE_SIZE MAX_BYTES",
+		timeoutSeconds:     "TIMEOUT TIMEOUT_MS REQUEST_TIMEOUT",
+		writeLock:          "LOCK",
+		enableReviewTool:   "REVIEW REVIEW_TOOL ENABLE_REVIEW ENABLE_REVIEWS REVIEW_ENABLED ALLOW_REVIEW",
+		reviewerID:         "REVIEWER REVIEWER_NAME",
+		reviewConfirmation: "CONFIRMATION CONFIRM_REVIEW",
+		allowPayloadExport: "EXPORT ALLOW_EXPORT PAYLOAD_EXPORT ENABLE_PAYLOAD_EXPORT INCLUDE_PAYLOADS",
+		toolNames:          "NAMES TOOL_NAMING",
+		logLevel:           "LOG DEBUG VERBOSE LOGLEVEL",
 	}
+	all := map[string]string{}
+	for meant, names := range meanings {
+		for name := range strings.FieldsSeq(names) {
+			all[name] = meant
+		}
+		all[withoutPrefix(meant)] = meant
+	}
+
+	return all
+}
+
+// withoutPrefix returns the part of a name that says what the variable is for.
+func withoutPrefix(name string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(strings.ToUpper(name), "LOOPGRID_"), "MCP_")
 }
 
 // warnOfUnread warns of variables that look like one of ours and are not. All
@@ -23,21 +52,21 @@ func (l *loader) warnOfUnread() {
 	for _, v := range Variables() {
 		ours = append(ours, v.Name)
 	}
+	known := relatives()
 	for _, name := range slices.Sorted(maps.Keys(l.environ)) {
-		if strings.TrimSpace(l.environ[name]) == "" {
+		if !l.isSet(name) || slices.Contains(ours, name) {
 			continue
 		}
-
-		meant, isRelative := relatives()[name]
-		if isRelative && strings.TrimSpace(l.environ[meant]) != "" {
-			continue
-		}
-		if !isRelative {
-			meant = Nearest(name, ours)
+		// A mistyped name of ours is named first: LOOPGRID_BASE_URI is one.
+		meant := Nearest(name, ours)
+		if meant == "" && strings.HasPrefix(strings.ToUpper(name), "LOOPGRID_") {
+			if meant = known[withoutPrefix(name)]; meant != "" && l.isSet(meant) {
+				continue
+			}
 		}
 		if meant != "" {
 			l.warn(meant,
-				printable(name)+" is set, but this program does not read it.",
+				shown(name)+" is set, but this program does not read it.",
 				"Use "+meant+", if that is what it is meant for.")
 		}
 	}
@@ -105,13 +134,8 @@ func canonicalName(name string) string {
 	return name
 }
 
-// printable replaces what a terminal or a log could take for more than a letter.
-func printable(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r <= ' ' || r > '~' {
-			return '?'
-		}
-
-		return r
-	}, name)
+// shown is a name or a path as messages show it.
+func shown(name string) string {
+	const longest = 500
+	return text.Clean(name, longest)
 }

@@ -139,7 +139,7 @@ func (c *canonicalizer) reorder(from int, all []written) {
 
 // text writes the string at i as Python does and returns its unquoted bytes.
 func (c *canonicalizer) text() []byte {
-	end := skipValue(c.src, c.i)
+	end := skipString(c.src, c.i)
 	quoted := c.src[c.i:end]
 	c.i = end
 	raw := quoted[1 : len(quoted)-1]

@@ -149,46 +149,13 @@ func isSurrogateEscape(raw []byte, at int) bool {
 	return (raw[at+2]|0x20) == 'd' && raw[at+3] >= '8'
 }
 
-// NestsDeeper says whether raw opens more than limit levels of objects and arrays. It reads no further than that.
-func NestsDeeper(raw []byte, limit int) bool {
-	_, deep := tooDeep(raw, limit)
-	return deep
-}
-
-// tooDeep returns where raw opens its level limit+1. It reads no further than that.
-func tooDeep(raw []byte, limit int) (at int, deep bool) {
-	depth := 0
-	for i := 0; i < len(raw); i++ {
-		switch raw[i] {
-		case '"':
-			for i++; i < len(raw) && raw[i] != '"'; i++ {
-				if raw[i] == '\\' {
-					i++
-				}
-			}
-		case '{', '[':
-			if depth++; depth > limit {
-				return i, true
-			}
-		case '}', ']':
-			depth--
-		}
-	}
-	return 0, false
-}
-
 // checkNumbers looks at every number of raw, which is valid JSON.
 func checkNumbers(raw []byte) error {
 	for i := 0; i < len(raw); {
 		c := raw[i]
 		switch {
 		case c == '"':
-			for i++; i < len(raw) && raw[i] != '"'; i++ {
-				if raw[i] == '\\' {
-					i++
-				}
-			}
-			i++
+			i = skipString(raw, i)
 		case c == '-' || '0' <= c && c <= '9':
 			end := i + 1
 			for end < len(raw) && !isDelimiter(raw[end]) {
@@ -261,7 +228,10 @@ func pathAt(raw []byte, at int) string {
 			}
 			i++
 		case '"':
-			end := min(skipValue(raw, i), len(raw))
+			end := skipString(raw, i)
+			if end < 0 {
+				end = len(raw)
+			}
 			if n := len(stack); expectName && n > 0 {
 				stack[n-1].name = pathName(raw[i:end])
 				expectName = false

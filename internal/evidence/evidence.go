@@ -104,7 +104,7 @@ func appendMember(dst []byte, name, value []byte) []byte {
 func Members(obj jsontext.Value) iter.Seq2[string, jsontext.Value] {
 	return func(yield func(string, jsontext.Value) bool) {
 		for m := range members(obj) {
-			if !yield(m.unquoted(), m.value) {
+			if !yield(string(m.meaning()), m.value) {
 				return
 			}
 		}
@@ -144,14 +144,12 @@ func Elements(arr jsontext.Value) iter.Seq[jsontext.Value] {
 		if i >= len(arr) || arr[i] != '[' {
 			return
 		}
-		for i = skipSpace(arr, i+1); i < len(arr) && arr[i] != ']'; i = skipSpace(arr, i) {
+		for i = skipCommas(arr, i+1); i < len(arr) && arr[i] != ']'; i = skipCommas(arr, i) {
 			end := skipValue(arr, i)
-			if end <= i || !yield(arr[i:end:end]) {
+			if end < 0 || !isFollowed(arr, end, ']') || !yield(arr[i:end:end]) {
 				return
 			}
-			if i = skipSpace(arr, end); i < len(arr) && arr[i] == ',' {
-				i++
-			}
+			i = end
 		}
 	}
 }
@@ -170,7 +168,7 @@ func Compact(value jsontext.Value) jsontext.Value {
 			i = end
 			continue
 		case '"':
-			end = skipValue(value, i)
+			end = skipString(value, i)
 		}
 		out = append(out, value[i:end]...)
 		i = end
@@ -190,7 +188,9 @@ func MapStrings(value jsontext.Value, change func(string) string) jsontext.Value
 			break
 		}
 		start += i
-		i = skipValue(value, start)
+		if i = skipString(value, start); i < 0 {
+			break
+		}
 		meant, ok := Unquote(value[start:i])
 		if !ok {
 			break
@@ -238,102 +238,6 @@ func HasLineBreakers(value jsontext.Value) bool {
 			}
 			i++ // the escaped byte: in \\u2028 the second backslash starts no escape
 		}
-	}
-	return false
-}
-
-// member is one member of an object as it is written: the name with its quotes, and the value.
-type member struct {
-	name, value jsontext.Value
-}
-
-func (m member) named(name string) bool {
-	if raw := m.name[1 : len(m.name)-1]; !hasEscape(raw) {
-		return string(raw) == name
-	}
-	return m.unquoted() == name
-}
-
-func (m member) unquoted() string {
-	if raw := m.name[1 : len(m.name)-1]; !hasEscape(raw) {
-		return string(raw)
-	}
-	text, _ := jsontext.AppendUnquote(nil, []byte(m.name))
-	return string(text)
-}
-
-func hasEscape(raw []byte) bool {
-	return bytes.IndexByte(raw, '\\') >= 0
-}
-
-// members walks the members of obj without judging their content. It ends at the first byte that cannot be an object's.
-func members(obj []byte) iter.Seq[member] {
-	return func(yield func(member) bool) {
-		i := skipSpace(obj, 0)
-		if i >= len(obj) || obj[i] != '{' {
-			return
-		}
-		for i = skipSpace(obj, i+1); i < len(obj) && obj[i] == '"'; i = skipSpace(obj, i) {
-			nameEnd := skipValue(obj, i)
-			colon := skipSpace(obj, nameEnd)
-			if nameEnd-i < 2 || colon >= len(obj) || obj[colon] != ':' {
-				return
-			}
-			start := skipSpace(obj, colon+1)
-			end := skipValue(obj, start)
-			if end <= start || !yield(member{name: obj[i:nameEnd:nameEnd], value: obj[start:end:end]}) {
-				return
-			}
-			if i = skipSpace(obj, end); i < len(obj) && obj[i] == ',' {
-				i++
-			}
-		}
-	}
-}
-
-func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\r' || b[i] == '\t') {
-		i++
-	}
-	return i
-}
-
-// skipValue returns the index behind the value that starts at i; in text that is no JSON, some index not beyond len(b).
-func skipValue(b []byte, i int) int {
-	depth := 0
-	for i < len(b) {
-		switch b[i] {
-		case '"':
-			for i++; i < len(b) && b[i] != '"'; i++ {
-				if b[i] == '\\' {
-					i++
-				}
-			}
-			i = min(i+1, len(b))
-		case '{', '[':
-			depth++
-			i++
-		case '}', ']':
-			depth--
-			i++
-		case ' ', '\n', '\r', '\t', ',', ':':
-			i++
-		default:
-			for i < len(b) && !isDelimiter(b[i]) {
-				i++
-			}
-		}
-		if depth <= 0 {
-			return i
-		}
-	}
-	return i
-}
-
-func isDelimiter(c byte) bool {
-	switch c {
-	case ' ', '\n', '\r', '\t', ',', ':', '{', '}', '[', ']', '"':
-		return true
 	}
 	return false
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"strconv"
 	"time"
@@ -24,28 +23,26 @@ func (c *Client) Evidence(ctx context.Context, decisionID string, payloads bool)
 	if !IsDecisionID(decisionID) {
 		return nil, errBadDecisionID
 	}
-	r := &request{
-		method: http.MethodGet, route: "/api/v1/decisions/{id}/evidence", path: decisionPath(decisionID, "/evidence"),
-		query: "include_payloads=" + strconv.FormatBool(payloads), accept: "application/zip", kind: read,
-	}
+	r := get("/api/v1/decisions/{id}/evidence", decisionPath(decisionID, "/evidence"))
+	r.query, r.accept = "include_payloads="+strconv.FormatBool(payloads), "application/zip"
 	// One deadline for the header with its repeats; the body is bounded by its stalls, so its context must not end with that.
 	ctx, cancel := context.WithCancelCause(ctx)
 	headers := time.AfterFunc(c.o.Timeout, func() { cancel(errStalled) })
 	var res *http.Response
-	err := c.repeat(ctx, r, time.Now().Add(c.o.Timeout), func() (err error) {
-		res, err = c.roundTrip(ctx, r) //nolint:bodyclose // download closes it
-		return err
+	err := c.do(ctx, r, func(answered *http.Response) error {
+		res = answered
+		return nil
 	})
 	headers.Stop()
 	if err != nil {
 		cancel(nil)
-		return nil, stalled(ctx, r, cause(err))
+		return nil, stalled(ctx, r, err)
 	}
 	// The login page of a proxy. The bytes of anything else are looked at by the caller, who knows better than a header.
-	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media == "text/html" {
+	if media := mediaType(res); media == "text/html" {
 		_ = res.Body.Close()
 		cancel(nil)
-		return nil, &AnswerError{Method: r.method, Route: r.route, Reason: "the answer is " + c.describeType(media) + " where a ZIP was expected"}
+		return nil, r.unusable("the answer is " + c.describeType(media) + " where a ZIP was expected")
 	}
 	if res.ContentLength > c.o.MaxEvidenceBytes {
 		_ = res.Body.Close()
@@ -92,11 +89,11 @@ func (d *download) Read(p []byte) (int, error) {
 		return n, nil
 	case errors.Is(err, io.EOF):
 		if d.whole >= 0 && d.got != d.whole {
-			return n, &AnswerError{Method: d.r.method, Route: d.r.route, Reason: fmt.Sprintf("only %d of %d bytes came", d.got, d.whole)}
+			return n, d.r.unusable(fmt.Sprintf("only %d of %d bytes came", d.got, d.whole))
 		}
 		return n, io.EOF
 	default:
-		return n, stalled(d.ctx, d.r, d.c.transportError(d.ctx, d.r, err, true))
+		return n, stalled(d.ctx, d.r, transportError(d.ctx, d.r, err, true))
 	}
 }
 

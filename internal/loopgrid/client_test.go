@@ -85,8 +85,8 @@ func (m *mounted) only(t *testing.T) seen {
 }
 
 // writing runs one write call.
-func writing(ctx context.Context, c *loopgrid.Client, requests func(*loopgrid.Write) error) error {
-	w := c.NewWrite()
+func writing(ctx context.Context, c *loopgrid.Client, requests func(*loopgrid.Turn) error) error {
+	w := c.NewTurn()
 	defer w.End()
 	if err := w.Begin(ctx); err != nil {
 		return fmt.Errorf("begin: %w", err)
@@ -149,12 +149,12 @@ func routes() []route {
 	return []route{
 		{
 			name: "create", method: write, uri: "/base/api/v1/decisions", accept: acceptJSON, answer: createdText,
-			body: `{"decision_type":"a <b> & \"c\" é ` + "\u2028" + ` \u0001","service_name":"support","workspace_id":"team a",` +
+			body: `{"decision_type":"a <b> & \"c\" é ` + "\u2028" + ` \u0001","service_name":"support",` +
 				`"agent":{"id":"a-1", "version":"1"},"authority":{"limit_usd":1500.0},"model":{"t":0.10},"context":{"z":1,"a":9007199254740993},` +
 				`"input":{"html":"<a href=\"x\">&\u00e9\/"},"proposed_action":{"amount":7.20e2,"big":123456789012345678901234567890},` +
-				`"metadata":{"source":"loopgrid-mcp"},"privacy_mode":"redacted","idempotency_key":"key-1"}`,
+				`"metadata":{"source":"loopgrid-mcp"},"workspace_id":"team a","privacy_mode":"redacted","idempotency_key":"key-1"}`,
 			call: func(ctx context.Context, c *loopgrid.Client) (got any, err error) {
-				return got, writing(ctx, c, func(w *loopgrid.Write) error { got, err = w.CreateDecision(ctx, fullDecision()); return err })
+				return got, writing(ctx, c, func(w *loopgrid.Turn) error { got, err = w.CreateDecision(ctx, fullDecision()); return err })
 			},
 			check: func(t *testing.T, got any) {
 				t.Helper()
@@ -166,10 +166,10 @@ func routes() []route {
 		},
 		{
 			name: "create with nothing optional", method: write, uri: "/base/api/v1/decisions", accept: acceptJSON, answer: createdText,
-			body: `{"decision_type":"t","service_name":"s","workspace_id":"team a","agent":{},"authority":{},"model":{},"context":{},"input":{},` +
-				`"proposed_action":{},"metadata":{}}`,
+			body: `{"decision_type":"t","service_name":"s","agent":{},"authority":{},"model":{},"context":{},"input":{},` +
+				`"proposed_action":{},"metadata":{},"workspace_id":"team a"}`,
 			call: func(ctx context.Context, c *loopgrid.Client) (got any, err error) {
-				return got, writing(ctx, c, func(w *loopgrid.Write) error {
+				return got, writing(ctx, c, func(w *loopgrid.Turn) error {
 					got, err = w.CreateDecision(ctx, &loopgrid.Decision{DecisionType: "t", ServiceName: "s"})
 					return err
 				})
@@ -179,7 +179,7 @@ func routes() []route {
 			name: "append", method: write, uri: "/base/api/v1/decisions/" + decisionID + "/events", accept: acceptJSON, answer: eventText,
 			body: `{"event_type":"tool_executed","actor_type":"tool","actor_id":"s & t","payload":{"amount":720.0},"idempotency_key":"k"}`,
 			call: func(ctx context.Context, c *loopgrid.Client) (got any, err error) {
-				return got, writing(ctx, c, func(w *loopgrid.Write) error {
+				return got, writing(ctx, c, func(w *loopgrid.Turn) error {
 					got, _, err = w.AppendEvent(ctx, decisionID, &loopgrid.NewEvent{
 						EventType: "tool_executed", ActorType: "tool", ActorID: "s & t", Payload: jsontext.Value(`{"amount":720.0}`), IdempotencyKey: "k",
 					})
@@ -192,7 +192,7 @@ func routes() []route {
 			name: "append with nothing optional", method: write, uri: "/base/api/v1/decisions/" + decisionID + "/events", accept: acceptJSON, answer: eventText,
 			body: `{"event_type":"t","actor_type":"agent","actor_id":"a","payload":{}}`,
 			call: func(ctx context.Context, c *loopgrid.Client) (got any, err error) {
-				return got, writing(ctx, c, func(w *loopgrid.Write) error {
+				return got, writing(ctx, c, func(w *loopgrid.Turn) error {
 					got, _, err = w.AppendEvent(ctx, decisionID, &loopgrid.NewEvent{EventType: "t", ActorType: "agent", ActorID: "a"})
 					return err
 				})
@@ -202,7 +202,7 @@ func routes() []route {
 			name: "review", method: write, uri: "/base/api/v1/decisions/" + decisionID + "/review", accept: acceptJSON, answer: reviewedText,
 			body: `{"action":"approve","reviewer":"alice@acme.example","reason":"<ok> & \"good\""}`,
 			call: func(ctx context.Context, c *loopgrid.Client) (got any, err error) {
-				return got, writing(ctx, c, func(w *loopgrid.Write) error {
+				return got, writing(ctx, c, func(w *loopgrid.Turn) error {
 					got, err = w.Review(ctx, decisionID, &loopgrid.Review{Action: "approve", Reviewer: "alice@acme.example", Reason: `<ok> & "good"`})
 					return err
 				})
@@ -217,14 +217,14 @@ func routes() []route {
 			name: "evaluate", method: write, uri: "/base/api/v1/workspaces/team%20a/policies/evaluate", accept: acceptJSON, answer: evaluationText + "\n",
 			body: `{"policy_id":"refund-policy","proposed_action":{"amount":1e2},"authority":{},"context":{"a":"b"}}`,
 			call: func(ctx context.Context, c *loopgrid.Client) (got any, err error) {
-				return got, writing(ctx, c, func(w *loopgrid.Write) error {
+				return got, writing(ctx, c, func(w *loopgrid.Turn) error {
 					got, err = w.EvaluatePolicy(ctx, "refund-policy", jsontext.Value(`{"amount":1e2}`), nil, jsontext.Value(`{"a":"b"}`))
 					return err
 				})
 			},
 			check: func(t *testing.T, got any) {
 				t.Helper()
-				assert.Equal(t, loopgrid.Evaluation{Raw: jsontext.Value(evaluationText), Decision: "blocked", Reason: "too high"}, got)
+				assert.Equal(t, loopgrid.Evaluation{Raw: jsontext.Value(evaluationText), Decision: "blocked"}, got)
 			},
 		},
 		{
@@ -234,8 +234,6 @@ func routes() []route {
 				t.Helper()
 				record := got.(*loopgrid.DecisionRecord)
 				assert.Equal(t, "captured", record.State)
-				assert.Equal(t, `{"state":"captured" ,"terminal":false}`, string(record.Lifecycle))
-				assert.Equal(t, `{"decision_id":"`+decisionID+`","lifecycle":{"state":"captured" ,"terminal":false}}`, string(record.Summary))
 				require.Len(t, record.Events, 2)
 				requireEvent(t, record.Events[0])
 				requireEvent(t, record.Events[1])
@@ -264,9 +262,7 @@ func routes() []route {
 			call:   func(ctx context.Context, c *loopgrid.Client) (any, error) { return c.Ready(ctx) },
 			check: func(t *testing.T, got any) {
 				t.Helper()
-				assert.Equal(t, loopgrid.Ready{
-					Database: "ok", Signer: "local_ed25519", PayloadVault: "aes-256-gcm", Timestamping: "not_configured",
-				}, got)
+				assert.Equal(t, loopgrid.Ready{Database: "ok", Signer: "local_ed25519"}, got)
 			},
 		},
 		evidenceRoute(false), evidenceRoute(true),
@@ -354,13 +350,11 @@ func TestWorkspaceIsOneSegment(t *testing.T) {
 		t.Run(workspace, func(t *testing.T) {
 			t.Parallel()
 			m := mount(t, answerJSON(evaluationText), func(o *loopgrid.Options) { o.Workspace = workspace })
-			require.NoError(t, writing(t.Context(), m.Client, func(w *loopgrid.Write) error {
+			require.NoError(t, writing(t.Context(), m.Client, func(w *loopgrid.Turn) error {
 				_, err := w.EvaluatePolicy(t.Context(), "p", nil, nil, nil)
 				return err
 			}))
 			assert.Equal(t, "/base/api/v1/workspaces/"+segment+"/policies/evaluate", m.only(t).uri)
-			assert.Equal(t, workspace, m.Workspace())
-			assert.Equal(t, 20*time.Second, m.Timeout())
 		})
 	}
 }
@@ -408,7 +402,7 @@ func TestSandboxIsSeen(t *testing.T) {
 			answerJSON(createdText)(w, r)
 		}
 	})
-	require.NoError(t, writing(t.Context(), m.Client, func(w *loopgrid.Write) error {
+	require.NoError(t, writing(t.Context(), m.Client, func(w *loopgrid.Turn) error {
 		created, err := w.CreateDecision(t.Context(), fullDecision())
 		require.NoError(t, err)
 		assert.True(t, created.Sandbox)
@@ -456,14 +450,20 @@ func TestRedirectsAreRefused(t *testing.T) {
 					var api *loopgrid.APIError
 					require.ErrorAs(t, err, &api)
 					assert.Equal(t, status, api.Status)
-					assert.Equal(t, "a redirect, which is never followed", api.Detail)
-					assert.Equal(t, loopgrid.NotRecorded, loopgrid.OutcomeOf(err))
+					assert.Contains(t, err.Error(), "(a redirect, which is never followed)")
+					want := loopgrid.NotRecorded
+					if r.appends() && (status < 307 || location == "") {
+						want = loopgrid.Unknown // an error page or a login, perhaps after the request was passed on
+					}
+					assert.Equal(t, want, loopgrid.OutcomeOf(err))
 					m.only(t)
 				})
 			}
 		}
 	}
 }
+
+func (r route) appends() bool { return r.method == http.MethodPost && r.name != "evaluate" }
 
 // jsonRoutes are the routes that answer JSON.
 func jsonRoutes() []route {
@@ -658,7 +658,7 @@ func creating(t *testing.T, answer string) (loopgrid.Created, error) {
 	t.Helper()
 	m := mount(t, answerJSON(answer))
 	var created loopgrid.Created
-	err := writing(t.Context(), m.Client, func(w *loopgrid.Write) (err error) {
+	err := writing(t.Context(), m.Client, func(w *loopgrid.Turn) (err error) {
 		created, err = w.CreateDecision(t.Context(), fullDecision())
 		return err
 	})
@@ -719,7 +719,7 @@ func TestDecisionIDsAreChecked(t *testing.T) {
 			require.ErrorContains(t, err, "not a decision id")
 			_, err = m.Evidence(t.Context(), id, false)
 			require.ErrorContains(t, err, "not a decision id")
-			require.NoError(t, writing(t.Context(), m.Client, func(w *loopgrid.Write) error {
+			require.NoError(t, writing(t.Context(), m.Client, func(w *loopgrid.Turn) error {
 				_, _, err = w.AppendEvent(t.Context(), id, &loopgrid.NewEvent{EventType: "t", IdempotencyKey: "k"})
 				require.ErrorContains(t, err, "not a decision id")
 				assert.Equal(t, loopgrid.NotRecorded, loopgrid.OutcomeOf(err))
@@ -733,22 +733,12 @@ func TestDecisionIDsAreChecked(t *testing.T) {
 	}
 }
 
-func TestMember(t *testing.T) {
-	t.Parallel()
-	object := jsontext.Value(`{"a":"b","n":1,"esc":"\u00e9","nested":{"a":"c"}}`)
-	assert.Equal(t, "b", loopgrid.Member(object, "a"))
-	assert.Equal(t, "é", loopgrid.Member(object, "esc"))
-	assert.Empty(t, loopgrid.Member(object, "n"))
-	assert.Empty(t, loopgrid.Member(object, "c"))
-	assert.Empty(t, loopgrid.Member(nil, "a"))
-}
-
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	got := func(event string) loopgrid.Event {
 		m := mount(t, answerJSON(event))
 		var e loopgrid.Event
-		require.NoError(t, writing(t.Context(), m.Client, func(w *loopgrid.Write) (err error) {
+		require.NoError(t, writing(t.Context(), m.Client, func(w *loopgrid.Turn) (err error) {
 			e, _, err = w.AppendEvent(t.Context(), decisionID, &loopgrid.NewEvent{EventType: "t", IdempotencyKey: "k"})
 			return err
 		}))

@@ -2,7 +2,9 @@ package loopgrid
 
 import (
 	"context"
-	"net/http"
+	"errors"
+	"net/url"
+	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -55,8 +57,8 @@ func orEmpty(v jsontext.Value) jsontext.Value {
 	return v
 }
 
-// text returns s as a JSON string, or nil (left out) where it is empty.
-func text(s string) jsontext.Value {
+// optional returns s as a JSON string, or nil (left out) where it is empty.
+func optional(s string) jsontext.Value {
 	if s == "" {
 		return nil
 	}
@@ -100,14 +102,7 @@ func parseEvent(raw jsontext.Value) Event {
 		case "payload_available":
 			e.PayloadAvailable = value.Kind() != 'f'
 		case "actor":
-			for name, value := range evidence.Members(value) {
-				switch name {
-				case "type":
-					e.ActorType, _ = evidence.Unquote(value)
-				case "id":
-					e.ActorID, _ = evidence.Unquote(value)
-				}
-			}
+			e.ActorType, e.ActorID = evidence.GetText(value, "type"), evidence.GetText(value, "id")
 		}
 	}
 	return e
@@ -128,41 +123,25 @@ type Created struct {
 
 // CreateDecision records a decision: POST /api/v1/decisions, scope ingest. It is repeated under its idempotency key.
 // The error is a [*WriteError].
-func (w *Write) CreateDecision(ctx context.Context, d *Decision) (Created, error) {
-	fields := d.fields()
-	workspace := evidence.Field{Name: "workspace_id", Value: evidence.Text(w.c.o.Workspace)}
-	fields = append(fields[:2:2], append([]evidence.Field{workspace}, fields[2:]...)...)
-	fields = append(fields,
-		evidence.Field{Name: "privacy_mode", Value: text(d.PrivacyMode)},
-		evidence.Field{Name: "idempotency_key", Value: text(d.IdempotencyKey)})
-	r := &request{
-		method: http.MethodPost, route: "/api/v1/decisions", path: "/api/v1/decisions",
-		body: evidence.Object(fields...), accept: jsonType, limit: maxJSONAnswer, kind: kindOf(d.IdempotencyKey),
-	}
-	a, err := w.send(ctx, r)
-	if err != nil {
-		return Created{}, err
-	}
-	created := Created{Sandbox: a.sandbox}
-	for name, value := range evidence.Members(a.body) {
-		switch name {
-		case "decision_id":
-			created.DecisionID, _ = evidence.Unquote(value)
-		case "event":
-			if value.Kind() == '{' {
-				created.Event = parseEvent(value)
-			}
-		case "idempotent_replay":
-			created.Replayed = value.Kind() == 't'
+func (t *Turn) CreateDecision(ctx context.Context, d *Decision) (created Created, err error) {
+	fields := append(d.fields(),
+		evidence.Field{Name: "workspace_id", Value: evidence.Text(t.c.o.Workspace)},
+		evidence.Field{Name: "privacy_mode", Value: optional(d.PrivacyMode)},
+		evidence.Field{Name: "idempotency_key", Value: optional(d.IdempotencyKey)})
+	err = t.do(ctx, post("/api/v1/decisions", "/api/v1/decisions", kindOf(d.IdempotencyKey), fields...), func(a answer) string {
+		created = Created{
+			DecisionID: evidence.GetText(a.body, "decision_id"), Event: parseEvent(evidence.Get(a.body, "event")),
+			Replayed: evidence.Get(a.body, "idempotent_replay").Kind() == 't', Sandbox: a.sandbox,
 		}
-	}
-	if id := created.Event.DecisionID; id != "" {
-		created.DecisionID = id
-	}
-	if !IsDecisionID(created.DecisionID) {
-		return Created{}, unusable(r, "it names no valid decision_id")
-	}
-	return created, nil
+		if id := created.Event.DecisionID; id != "" {
+			created.DecisionID = id
+		}
+		if !IsDecisionID(created.DecisionID) {
+			return "it names no valid decision_id"
+		}
+		return ""
+	})
+	return created, err
 }
 
 // kindOf says what a repeat of a POST with this key does.
@@ -171,10 +150,6 @@ func kindOf(idempotencyKey string) kind {
 		return once
 	}
 	return keyed
-}
-
-func unusable(r *request, reason string) error {
-	return &WriteError{Outcome: Unknown, Err: &AnswerError{Method: r.method, Route: r.route, Reason: reason}}
 }
 
 // NewEvent is what POST /api/v1/decisions/{id}/events appends.
@@ -189,33 +164,27 @@ type NewEvent struct {
 
 // AppendEvent appends an event to a decision: POST /api/v1/decisions/{id}/events, scope ingest. It is repeated under its
 // idempotency key. The error is a [*WriteError]; an [*APIError] of 409 in it carries the lifecycle rule that was broken as Code.
-func (w *Write) AppendEvent(ctx context.Context, decisionID string, e *NewEvent) (Event, bool, error) {
+func (t *Turn) AppendEvent(ctx context.Context, decisionID string, e *NewEvent) (event Event, sandbox bool, err error) {
 	if !IsDecisionID(decisionID) {
 		return Event{}, false, &WriteError{Err: errBadDecisionID}
 	}
-	r := &request{
-		method: http.MethodPost, route: "/api/v1/decisions/{id}/events", path: decisionPath(decisionID, "/events"),
-		body: evidence.Object(
-			evidence.Field{Name: "event_type", Value: evidence.Text(e.EventType)},
-			evidence.Field{Name: "actor_type", Value: evidence.Text(e.ActorType)},
-			evidence.Field{Name: "actor_id", Value: evidence.Text(e.ActorID)},
-			evidence.Field{Name: "payload", Value: orEmpty(e.Payload)},
-			evidence.Field{Name: "idempotency_key", Value: text(e.IdempotencyKey)},
-		),
-		accept: jsonType, limit: maxJSONAnswer, kind: kindOf(e.IdempotencyKey),
-	}
-	a, err := w.send(ctx, r)
-	if err != nil {
-		return Event{}, false, err
-	}
-	event := parseEvent(a.body)
-	switch {
-	case event.EventID == "":
-		return Event{}, false, unusable(r, "it is not an event")
-	case event.DecisionID != "" && event.DecisionID != decisionID:
-		return Event{}, false, unusable(r, "it is an event of another decision")
-	}
-	return event, a.sandbox, nil
+	r := post("/api/v1/decisions/{id}/events", decisionPath(decisionID, "/events"), kindOf(e.IdempotencyKey),
+		evidence.Field{Name: "event_type", Value: evidence.Text(e.EventType)},
+		evidence.Field{Name: "actor_type", Value: evidence.Text(e.ActorType)},
+		evidence.Field{Name: "actor_id", Value: evidence.Text(e.ActorID)},
+		evidence.Field{Name: "payload", Value: orEmpty(e.Payload)},
+		evidence.Field{Name: "idempotency_key", Value: optional(e.IdempotencyKey)})
+	err = t.do(ctx, r, func(a answer) string {
+		event, sandbox = parseEvent(a.body), a.sandbox
+		switch {
+		case event.EventID == "":
+			return "it is not an event"
+		case event.DecisionID != "" && event.DecisionID != decisionID:
+			return "it is an event of another decision"
+		}
+		return ""
+	})
+	return event, sandbox, err
 }
 
 // Review is a human's answer to a decision that waits for one.
@@ -246,43 +215,31 @@ type Reviewed struct {
 
 // Review records a human's review: POST /api/v1/decisions/{id}/review, scope review. The route takes no idempotency key, so it is
 // posted once. The error is a [*WriteError]; an [*APIError] of 409 in it says that the decision does not wait for a review.
-func (w *Write) Review(ctx context.Context, decisionID string, review *Review) (Reviewed, error) {
+func (t *Turn) Review(ctx context.Context, decisionID string, review *Review) (reviewed Reviewed, err error) {
 	if !IsDecisionID(decisionID) {
 		return Reviewed{}, &WriteError{Err: errBadDecisionID}
 	}
-	r := &request{
-		method: http.MethodPost, route: "/api/v1/decisions/{id}/review", path: decisionPath(decisionID, "/review"),
-		body: evidence.Object(
-			evidence.Field{Name: "action", Value: evidence.Text(review.Action)},
-			evidence.Field{Name: "reviewer", Value: evidence.Text(review.Reviewer)},
-			evidence.Field{Name: "reason", Value: evidence.Text(review.Reason)}),
-		accept: jsonType, limit: maxJSONAnswer, kind: once,
-	}
-	a, err := w.send(ctx, r)
-	if err != nil {
-		return Reviewed{}, err
-	}
-	reviewed := Reviewed{Raw: a.body, Sandbox: a.sandbox}
-	for name, value := range evidence.Members(a.body) {
-		if name == "review" && value.Kind() == '{' {
-			reviewed.Event = parseEvent(value)
+	r := post("/api/v1/decisions/{id}/review", decisionPath(decisionID, "/review"), once,
+		evidence.Field{Name: "action", Value: evidence.Text(review.Action)},
+		evidence.Field{Name: "reviewer", Value: evidence.Text(review.Reviewer)},
+		evidence.Field{Name: "reason", Value: evidence.Text(review.Reason)})
+	err = t.do(ctx, r, func(a answer) string {
+		reviewed = Reviewed{Raw: a.body, Event: parseEvent(evidence.Get(a.body, "review")), Sandbox: a.sandbox}
+		switch id := reviewed.Event.DecisionID; {
+		case reviewed.Event.EventID == "":
+			return "it holds no review event"
+		case id != "" && id != decisionID:
+			return "it is the review of another decision"
 		}
-	}
-	if reviewed.Event.EventID == "" {
-		return Reviewed{}, unusable(r, "it holds no review event")
-	}
-	if id := reviewed.Event.DecisionID; id != "" && id != decisionID {
-		return Reviewed{}, unusable(r, "it is the review of another decision")
-	}
-	return reviewed, nil
+		return ""
+	})
+	return reviewed, err
 }
 
-// DecisionRecord is what the service holds of a decision. Summary, Lifecycle and the events keep the service's text.
+// DecisionRecord is what the service holds of a decision.
 type DecisionRecord struct {
-	Summary   jsontext.Value
-	Lifecycle jsontext.Value // {state, label, terminal, expected_next}
-	State     string         // of the lifecycle: captured, awaiting_human_review, …
-	Events    []Event
+	State  string // of the lifecycle: captured, awaiting_human_review, …
+	Events []Event
 }
 
 // GetDecision reads a decision with all its events: GET /api/v1/decisions/{id}, scope read. The service checks the workspace's
@@ -291,54 +248,52 @@ func (c *Client) GetDecision(ctx context.Context, decisionID string) (*DecisionR
 	if !IsDecisionID(decisionID) {
 		return nil, errBadDecisionID
 	}
-	r := &request{
-		method: http.MethodGet, route: "/api/v1/decisions/{id}", path: decisionPath(decisionID, ""),
-		accept: jsonType, limit: maxDecisionAnswer, kind: read,
-	}
-	a, err := c.send(ctx, r)
+	r := get("/api/v1/decisions/{id}", decisionPath(decisionID, ""))
+	r.limit = maxDecisionAnswer
+	var record *DecisionRecord
+	err := c.doJSON(ctx, r, func(a answer) (problem string) {
+		record, problem = parseRecord(a.body, decisionID)
+		return problem
+	})
 	if err != nil {
-		return nil, cause(err)
-	}
-	record := &DecisionRecord{}
-	isOther := false
-	check := func(id string) {
-		isOther = isOther || id != "" && id != decisionID
-	}
-	for name, value := range evidence.Members(a.body) {
-		switch name {
-		case "summary":
-			record.Summary = value
-			check(Member(value, "decision_id"))
-			for name, value := range evidence.Members(value) {
-				if name == "lifecycle" && value.Kind() == '{' {
-					record.Lifecycle = value
-					record.State = Member(value, "state")
-				}
-			}
-		case "events":
-			for event := range evidence.Elements(value) {
-				parsed := parseEvent(event)
-				check(parsed.DecisionID)
-				record.Events = append(record.Events, parsed)
-			}
-		}
-	}
-	if record.Summary.Kind() != '{' || len(record.Events) == 0 {
-		return nil, &AnswerError{Method: r.method, Route: r.route, Reason: "it is not a decision with its events"}
-	}
-	if isOther {
-		return nil, &AnswerError{Method: r.method, Route: r.route, Reason: "it is the record of another decision"}
+		return nil, err
 	}
 	return record, nil
 }
 
-// Member returns the text of a string member of an object; empty where there is none.
-func Member(object jsontext.Value, name string) string {
-	for n, value := range evidence.Members(object) {
-		if n == name {
-			text, _ := evidence.Unquote(value)
-			return text
+func parseRecord(body jsontext.Value, decisionID string) (record *DecisionRecord, problem string) {
+	summary := evidence.Get(body, "summary")
+	record = &DecisionRecord{State: evidence.GetText(summary, "lifecycle", "state")}
+	ids := []string{evidence.GetText(summary, "decision_id")}
+	for event := range evidence.Elements(evidence.Get(body, "events")) {
+		parsed := parseEvent(event)
+		ids = append(ids, parsed.DecisionID)
+		record.Events = append(record.Events, parsed)
+	}
+	switch {
+	case summary.Kind() != '{', len(record.Events) == 0:
+		return nil, "it is not a decision with its events"
+	case slices.ContainsFunc(ids, func(id string) bool { return id != "" && id != decisionID }):
+		return nil, "it is the record of another decision"
+	}
+	return record, ""
+}
+
+// decisionPath returns the path of a decision's route; the id is one escaped segment, whatever it holds.
+func decisionPath(id, below string) string { return "/api/v1/decisions/" + url.PathEscape(id) + below }
+
+// IsDecisionID says whether id has the form of a decision's id: 1 to 128 ASCII letters, digits, "-" and "_". Anything else must
+// not be put into a path: an empty id, "." or a slash lands on another route.
+func IsDecisionID(id string) bool {
+	if id == "" || len(id) > 128 {
+		return false
+	}
+	for _, b := range []byte(id) {
+		if b != '-' && b != '_' && (b < '0' || b > '9') && (b < 'A' || b > 'Z') && (b < 'a' || b > 'z') {
+			return false
 		}
 	}
-	return ""
+	return true
 }
+
+var errBadDecisionID = errors.New("not a decision id: 1 to 128 letters, digits, - and _")

@@ -34,13 +34,13 @@ func readers(id string) map[string]func(context.Context, *loopgrid.Client) error
 }
 
 // writers are the requests that record something in a decision.
-func writers(id string) map[string]func(context.Context, *loopgrid.Write) error {
-	return map[string]func(context.Context, *loopgrid.Write) error{
-		"append": func(ctx context.Context, w *loopgrid.Write) error {
+func writers(id string) map[string]func(context.Context, *loopgrid.Turn) error {
+	return map[string]func(context.Context, *loopgrid.Turn) error{
+		"append": func(ctx context.Context, w *loopgrid.Turn) error {
 			_, _, err := w.AppendEvent(ctx, id, &loopgrid.NewEvent{EventType: "tool_executed", ActorType: "tool", ActorID: "a", IdempotencyKey: "k"})
 			return err
 		},
-		"review": func(ctx context.Context, w *loopgrid.Write) error {
+		"review": func(ctx context.Context, w *loopgrid.Turn) error {
 			_, err := w.Review(ctx, id, &loopgrid.Review{Action: "approve", Reviewer: "r"})
 			return err
 		},
@@ -81,7 +81,7 @@ func TestALoginPageIsNoBundle(t *testing.T) {
 func TestAnEventOfAnotherDecisionIsNotOurs(t *testing.T) {
 	t.Parallel()
 	c := mount(t, answerJSON(strings.Replace(eventText, decisionID, "dec_other", 1)))
-	err := writing(t.Context(), c.Client, func(w *loopgrid.Write) error { return writers(decisionID)["append"](t.Context(), w) })
+	err := writing(t.Context(), c.Client, func(w *loopgrid.Turn) error { return writers(decisionID)["append"](t.Context(), w) })
 	require.ErrorContains(t, err, "it is an event of another decision")
 	assert.Equal(t, loopgrid.Unknown, loopgrid.OutcomeOf(err))
 }
@@ -89,7 +89,7 @@ func TestAnEventOfAnotherDecisionIsNotOurs(t *testing.T) {
 func TestAReviewOfAnotherDecisionIsNotOurs(t *testing.T) {
 	t.Parallel()
 	c := mount(t, answerJSON(`{"decision_id":"`+decisionID+`","state":"approve","review":`+strings.Replace(eventText, decisionID, "dec_other", 1)+`}`))
-	err := writing(t.Context(), c.Client, func(w *loopgrid.Write) error { return writers(decisionID)["review"](t.Context(), w) })
+	err := writing(t.Context(), c.Client, func(w *loopgrid.Turn) error { return writers(decisionID)["review"](t.Context(), w) })
 	require.ErrorContains(t, err, "it is the review of another decision")
 	assert.Equal(t, loopgrid.Unknown, loopgrid.OutcomeOf(err))
 }
@@ -117,13 +117,13 @@ func TestWhatTheServiceSaysOfItselfIsPlainText(t *testing.T) {
 	const hostile = `"a\u001b[31m\n\u202e` + serviceKey + `"`
 	const plain = "a [31m [service key]"
 	m := mount(t, answerJSON(`{"service":`+hostile+`,"version":`+hostile+`,"evidence_profile":`+hostile+`,"database":`+hostile+
-		`,"signer":`+hostile+`,"payload_vault":`+hostile+`,"timestamping":"`+strings.Repeat("x", 1000)+`"}`))
+		`,"signer":"`+strings.Repeat("x", 1000)+`"}`))
 	health, err := m.Health(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, loopgrid.Health{Service: plain, Version: plain, EvidenceProfile: plain}, health)
 	ready, err := m.Ready(t.Context())
 	require.NoError(t, err)
-	assert.Equal(t, loopgrid.Ready{Database: plain, Signer: plain, PayloadVault: plain, Timestamping: strings.Repeat("x", 120) + "…"}, ready)
+	assert.Equal(t, loopgrid.Ready{Database: plain, Signer: strings.Repeat("x", 120) + "…"}, ready)
 }
 
 func TestRetryAfterIsNeverLongerThanADay(t *testing.T) {
@@ -148,15 +148,20 @@ func TestRetryAfterIsNeverLongerThanADay(t *testing.T) {
 // overlap with it, and break the chain.
 func TestAStatusOfANetworkInBetweenUnsettles(t *testing.T) {
 	t.Parallel()
-	for status, unsettles := range map[int]bool{500: false, 501: false, 507: false, 502: true, 504: true, 520: true, 522: true, 524: true, 530: true, 599: true} {
+	for status, unsettles := range map[int]bool{500: true, 501: true, 507: true, 403: true, 404: false, 413: false, 502: true, 504: true, 520: true, 522: true, 524: true, 530: true, 599: true} {
 		m := mount(t, answerTyped(status, "text/html", "<html>"), func(o *loopgrid.Options) { o.Timeout = 400 * time.Millisecond })
-		err := writing(t.Context(), m.Client, func(w *loopgrid.Write) error {
-			err := writers(decisionID)["append"](t.Context(), w)
-			assert.Equal(t, unsettles, w.UnsettledFor() > 0, status)
-			return err
+		err := writing(t.Context(), m.Client, func(w *loopgrid.Turn) error {
+			return writers(decisionID)["append"](t.Context(), w)
 		})
 		require.Error(t, err)
-		assert.Equal(t, loopgrid.Unknown, loopgrid.OutcomeOf(err), status)
+		assert.Equal(t, unsettles, loopgrid.OutcomeOf(err) == loopgrid.Unknown, status)
+		next := m.NewTurn()
+		if err := next.Begin(t.Context()); unsettles {
+			require.ErrorContains(t, err, "a write that got no answer may still be running in LoopGrid", status)
+		} else {
+			require.NoError(t, err, status)
+		}
+		next.End()
 		if unsettles {
 			m.only(t) // the first repeat comes after a second
 		}
@@ -192,7 +197,8 @@ func (p *paths) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer p.mu.Unlock()
 	p.seen, p.host = append(p.seen, r.URL), append(p.host, r.Host)
 	return &http.Response{
-		StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: -1, Body: io.NopCloser(strings.NewReader("{}")),
+		StatusCode: http.StatusNotFound, Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: -1,
+		Body: io.NopCloser(strings.NewReader(`{"detail":"Not Found"}`)),
 	}, nil
 }
 
@@ -238,7 +244,7 @@ func FuzzDecisionID(f *testing.F) {
 			check(name)
 		}
 		for name, write := range writers(id) {
-			_ = writing(t.Context(), c, func(w *loopgrid.Write) error { return write(t.Context(), w) })
+			_ = writing(t.Context(), c, func(w *loopgrid.Turn) error { return write(t.Context(), w) })
 			check(name)
 		}
 	})

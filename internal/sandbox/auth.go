@@ -3,7 +3,6 @@ package sandbox
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
@@ -25,7 +24,6 @@ type apiKey struct {
 	scopes                []string
 	// expires is zero where the key does not expire.
 	expires time.Time
-	revoked bool
 }
 
 // newKey makes a key; days is its life, 0 for no end. The caller holds mu.
@@ -58,7 +56,7 @@ func (s *Server) authorize(r *request, workspace, scope string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := s.apiKeys[secret]
-	valid := key != nil && !key.revoked && (key.expires.IsZero() || key.expires.After(s.now())) &&
+	valid := key != nil && (key.expires.IsZero() || key.expires.After(s.now())) &&
 		(slices.Contains(key.scopes, scope) || slices.Contains(key.scopes, scopeAdmin))
 	switch {
 	case !valid:
@@ -82,37 +80,7 @@ func (s *Server) createKey(r *request) (*answer, error) {
 	}
 	key := s.newKey(workspace, r.form.list("scopes"), r.form.num("expires_in_days"))
 	return answerJSON(evidence.Object(
-		kv("key_id", quoted(key.id)),
-		kv("name", quoted(r.form.str("name"))),
-		kv("workspace_id", quoted(workspace)),
-		kv("scopes", texts(key.scopes)),
-		kv("api_key", quoted(key.secret)),
-		kv("warning", quoted("Keep this key now: it is not shown again.")),
+		kv("key_id", key.id), kv("name", r.form.str("name")), kv("workspace_id", workspace), kv("scopes", key.scopes), kv("api_key", key.secret),
+		kv("warning", "Keep this key now: it is not shown again."),
 	))
-}
-
-// revokeKey is DELETE /api/v1/workspaces/{w}/keys/{id}.
-func (s *Server) revokeKey(r *request) (*answer, error) {
-	workspace, id := r.params[0], r.params[1]
-	if err := s.authorize(r, workspace, scopeAdmin); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, key := range s.apiKeys {
-		if key.id == id && key.workspace == workspace {
-			key.revoked = true
-			return answerJSON(evidence.Object(kv("ok", boolean(true)), kv("key_id", quoted(id)), kv("revoked", boolean(true))))
-		}
-	}
-	return nil, refuse(http.StatusNotFound, "API key not found")
-}
-
-// texts returns a list of strings as JSON text.
-func texts(list []string) []byte {
-	quotedList := make([]string, len(list))
-	for i, s := range list {
-		quotedList[i] = string(quoted(s))
-	}
-	return []byte("[" + strings.Join(quotedList, ",") + "]")
 }

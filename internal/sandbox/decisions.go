@@ -42,20 +42,17 @@ func (s *Server) createDecision(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	payload := newObject()
-	payload.set("spec_version", "loopgrid/"+profile)
-	for _, name := range []string{
-		"decision_type", "service_name", "agent", "authority", "model", "context", "input", "proposed_action", "metadata",
-	} {
-		payload.set(name, f.values[name])
+	payload := []evidence.Field{kv("spec_version", "loopgrid/"+profile), kv("decision_type", f.values["decision_type"]), kv("service_name", f.values["service_name"])}
+	for _, name := range capturedObjects() {
+		payload = append(payload, kv(name, f.values[name]))
 	}
-	actor := any("unknown-agent")
-	if id, given := f.obj("agent").values["id"]; given {
-		actor = id
+	actor := evidence.Get(f.values["agent"], "id")
+	if actor == nil {
+		actor = evidence.Text("unknown-agent")
 	}
 	d := draft{
-		decisionID: "dec_" + randomHex(24), kind: decisionCreated, actorType: "agent", actorID: actor, payload: payload,
-		privacyMode: f.str("privacy_mode"), idempotencyKey: f.strOrNil("idempotency_key"),
+		decisionID: "dec_" + randomHex(24), kind: decisionCreated, actorType: "agent", actorID: actor, payload: evidence.Object(payload...),
+		privacyMode: f.str("privacy_mode"), idempotencyKey: f.values["idempotency_key"],
 	}
 	if d.privacyMode == "" {
 		d.privacyMode = ws.privacyMode
@@ -67,44 +64,44 @@ func (s *Server) createDecision(r *request) (*answer, error) {
 		}
 		e, err := t.append(d)
 		if bound := s.bound(ws, d.idempotencyKey); bound != nil && errors.Is(err, errKeyTaken) && (s.postgres || s.faults.PhantomIDs) {
-			return s.createdAnswer(d.decisionID, bound, null())
+			return s.createdAnswer(d.decisionID, bound, nil)
 		}
 		if err != nil {
 			return nil, err
 		}
-		return s.createdAnswer(d.decisionID, e, null())
+		return s.createdAnswer(d.decisionID, e, nil)
 	})
 }
 
 // bound returns the event of a workspace that a key is bound to. An empty key is none.
-func (s *Server) bound(ws *workspace, key *string) *event {
-	if key == nil || *key == "" {
+func (s *Server) bound(ws *workspace, key jsontext.Value) *event {
+	if !truthy(key) {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return ws.byKey[*key]
+	return ws.byKey[string(key)]
 }
 
 // replayed answers a create whose key is bound: with the decision of that event, whatever the event and the new body are.
 func (s *Server) replayed(bound *event, phantom string) (*answer, error) {
 	if s.faults.PhantomIDs {
-		return s.createdAnswer(phantom, bound, null())
+		return s.createdAnswer(phantom, bound, nil)
 	}
-	return s.createdAnswer(bound.decisionID, bound, boolean(true))
+	return s.createdAnswer(bound.decisionID, bound, true)
 }
 
-func (s *Server) createdAnswer(decisionID string, e *event, replay jsontext.Value) (*answer, error) {
+func (s *Server) createdAnswer(decisionID string, e *event, replay any) (*answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return answerJSON(evidence.Object(kv("decision_id", quoted(decisionID)), kv("event", e.answer()), kv("idempotent_replay", replay)), e.shown())
+	return answerJSON(evidence.Object(kv("decision_id", decisionID), kv("event", e.answer()), kv("idempotent_replay", replay)), e.shown())
 }
 
 // answer is an event in the lists and nested answers of the API.
 func (e *event) answer() jsontext.Value {
-	fields := e.signedFields(quoted(e.actorID))
+	fields := e.signedFields(evidence.Text(e.actorID))
 	fields[len(fields)-1] = kv("payload", e.shown())
-	fields = append(fields, kv("proof", e.proof()), kv("seq", number(e.seq)))
+	fields = append(fields, kv("proof", e.proof()), kv("seq", e.seq))
 	return evidence.Object(append(fields, e.disclosure()...)...)
 }
 
@@ -117,14 +114,14 @@ func (e *event) disclosure() []evidence.Field {
 	if e.blob.clear != nil {
 		fields = append(fields, kv("signed_payload", e.payload))
 	}
-	return append(fields, kv("payload_available", boolean(e.blob.clear != nil)), kv("payload_status", e.blob.status()))
+	return append(fields, kv("payload_available", e.blob.clear != nil), kv("payload_status", e.blob.status()))
 }
 
 // answerAlone is an event as the answer of the events route, which puts its known fields first.
 func (e *event) answerAlone() jsontext.Value {
-	fields := e.signedFields(quoted(e.actorID))
+	fields := e.signedFields(evidence.Text(e.actorID))
 	fields[len(fields)-1] = kv("payload", e.shown())
-	fields = slices.Insert(fields, 3, kv("seq", number(e.seq)))
+	fields = slices.Insert(fields, 3, kv("seq", e.seq))
 	fields = append(fields, kv("proof", e.proof()))
 	return evidence.Object(append(fields, e.disclosure()...)...)
 }
@@ -137,8 +134,8 @@ func (s *Server) appendEvent(r *request) (*answer, error) {
 	}
 	f := r.form
 	return s.appendTo(r, d, draft{
-		decisionID: d.id, kind: f.str("event_type"), actorType: f.str("actor_type"), actorID: f.str("actor_id"), payload: f.obj("payload"),
-		privacyMode: f.str("privacy_mode"), idempotencyKey: f.strOrNil("idempotency_key"),
+		decisionID: d.id, kind: f.str("event_type"), actorType: f.str("actor_type"), actorID: f.values["actor_id"], payload: f.values["payload"],
+		privacyMode: f.str("privacy_mode"), idempotencyKey: f.values["idempotency_key"],
 	}, nil, func(e *event) (*answer, error) {
 		return answerJSON(e.answerAlone(), e.shown())
 	})
@@ -149,9 +146,8 @@ func (s *Server) appendEvent(r *request) (*answer, error) {
 func (s *Server) appendTo(
 	r *request, d *decision, next draft, before func() error, tell func(*event) (*answer, error),
 ) (*answer, error) {
-	write := Write{Method: r.Method, Path: r.URL.Path, DecisionID: d.id, EventType: next.kind}
-	if next.idempotencyKey != nil {
-		write.IdempotencyKey = *next.idempotencyKey
+	write := Write{
+		Method: r.Method, Path: r.URL.Path, DecisionID: d.id, EventType: next.kind, IdempotencyKey: r.form.str("idempotency_key"),
 	}
 	return s.write(d.workspace, write, func(t *turn) (*answer, error) {
 		told := func(e *event) (*answer, error) {
@@ -171,7 +167,7 @@ func (s *Server) appendTo(
 			return told(bound)
 		}
 		s.mu.Lock()
-		err := d.story().allows(next.kind)
+		err := story(d.events).allows(next.kind)
 		if next.privacyMode == "" {
 			next.privacyMode = d.events[0].privacyMode
 		}
@@ -202,28 +198,23 @@ func (s *Server) review(r *request) (*answer, error) {
 	if action == "approve" {
 		kind = humanApproved
 	}
-	payload := newObject()
-	payload.set("approved", action == "approve")
-	payload.set("reviewer", f.str("reviewer"))
-	payload.set("reason", f.str("reason"))
+	payload := evidence.Object(kv("approved", action == "approve"), kv("reviewer", f.str("reviewer")), kv("reason", f.str("reason")))
 	awaiting := func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		story := d.story()
-		if _, err := story.lifecycle(); err != nil {
+		switch result, err := story(d.events).policyResult(); {
+		case err != nil:
 			return err
-		}
-		switch {
-		case truthy(story.payload(humanApproved, humanRejected, humanAdjudicated)):
+		case truthy(story(d.events).approval()):
 			return refuse(http.StatusConflict, "Decision already reviewed")
-		case story.policyResult() != approvalRequired:
+		case result != approvalRequired:
 			return refuse(http.StatusConflict, "Decision is not awaiting human approval")
 		}
 		return nil
 	}
-	next := draft{decisionID: d.id, kind: kind, actorType: "human", actorID: f.str("reviewer"), payload: payload}
+	next := draft{decisionID: d.id, kind: kind, actorType: "human", actorID: f.values["reviewer"], payload: payload}
 	return s.appendTo(r, d, next, awaiting, func(e *event) (*answer, error) {
-		return answerJSON(evidence.Object(kv("decision_id", quoted(d.id)), kv("review", e.answer()), kv("state", quoted(action))), e.shown())
+		return answerJSON(evidence.Object(kv("decision_id", d.id), kv("review", e.answer()), kv("state", action)), e.shown())
 	})
 }
 
@@ -239,8 +230,7 @@ func (s *Server) getDecision(r *request) (*answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	story := d.story()
-	summary, err := story.summary()
+	summary, err := story(d.events).summary()
 	if err != nil {
 		return nil, err
 	}
@@ -249,8 +239,8 @@ func (s *Server) getDecision(r *request) (*answer, error) {
 		events, payloads = append(events, e.answer()), append(payloads, e.shown())
 	}
 	return answerJSON(evidence.Object(
-		kv("summary", evidence.Object(summary...)), kv("events", array(events)), kv("verification", verification),
-		kv("coverage", story.coverage(valid)),
+		kv("summary", evidence.Object(summary...)), kv("events", events), kv("verification", verification),
+		kv("coverage", story(d.events).coverage(valid)),
 	), payloads...)
 }
 
@@ -281,15 +271,15 @@ func (s *Server) listDecisions(r *request) (*answer, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var list, open []jsontext.Value
+	var list []jsontext.Value
 	for _, d := range s.newest(workspace, f.num("limit")) {
-		item, values, err := d.story().item()
+		item, err := story(d.events).item()
 		if err != nil {
 			return nil, err
 		}
-		list, open = append(list, item), append(open, values...)
+		list = append(list, item)
 	}
-	return answerJSON(array(list), open...)
+	return answerJSON(evidence.Array(list...))
 }
 
 // listReviews is GET /api/v1/reviews: the decisions that wait for a person.
@@ -302,22 +292,21 @@ func (s *Server) listReviews(r *request) (*answer, error) {
 	defer s.mu.Unlock()
 	var list []jsontext.Value
 	for _, d := range s.newest(workspace, 500) {
-		story := d.story()
-		if _, err := story.lifecycle(); err != nil {
+		story := story(d.events)
+		result, err := story.policyResult()
+		if err != nil {
 			return nil, err
 		}
-		if story.policyResult() != approvalRequired || truthy(story.payload(humanApproved, humanRejected, humanAdjudicated)) {
+		if result != approvalRequired || truthy(story.approval()) {
 			continue
 		}
-		decisionType, ok := story.decisionType().(string)
-		if !ok {
+		if story.decisionType().Kind() != '"' {
 			return nil, errInternal
 		}
 		list = append(list, evidence.Object(
-			kv("decision_id", quoted(d.id)), kv("decision_type", quoted(decisionType)), kv("created_at", quoted(d.events[0].occurredAt)),
-			kv("agent", text(story.captured("agent"))), kv("action", text(story.captured("proposed_action"))),
-			kv("policy", text(story.payload(policyEvaluated))),
+			kv("decision_id", d.id), kv("decision_type", story.decisionType()), kv("created_at", d.events[0].occurredAt),
+			kv("agent", story.captured("agent")), kv("action", story.captured("proposed_action")), kv("policy", story.payload(policyEvaluated)),
 		))
 	}
-	return answerJSON(array(list))
+	return answerJSON(evidence.Array(list...))
 }

@@ -64,9 +64,30 @@ func (s *Server) ReplaceKey() {
 	s.keyID = "ed25519:" + hex.EncodeToString(sum[:8])
 }
 
+// Revoke makes a service key worthless.
+func (s *Server) Revoke(key string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.apiKeys, key)
+}
+
+// Workspaces is how many workspaces there are.
+func (s *Server) Workspaces() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.workspaces)
+}
+
 // RateClients is how many clients the rate limiter remembers.
 func (s *Server) RateClients() int {
 	s.rates.mu.Lock()
 	defer s.rates.mu.Unlock()
 	return len(s.rates.hits)
+}
+
+// Held is how many bytes of request bodies are in memory.
+func (s *Server) Held() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held
 }

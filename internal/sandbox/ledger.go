@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -50,7 +51,7 @@ type event struct {
 	contentHash, previousHash, chainHash string
 	signature, keyID                     string
 	payload                              jsontext.Value // as it is signed
-	idempotencyKey                       *string
+	idempotencyKey                       jsontext.Value // a string or null
 	blob                                 *blob
 }
 
@@ -85,26 +86,16 @@ func (e *event) body(actorID jsontext.Value) jsontext.Value {
 
 func (e *event) signedFields(actorID jsontext.Value) []evidence.Field {
 	return []evidence.Field{
-		kv("event_id", quoted(e.id)),
-		kv("decision_id", quoted(e.decisionID)),
-		kv("workspace_id", quoted(e.workspaceID)),
-		kv("event_type", quoted(e.kind)),
-		kv("occurred_at", quoted(e.occurredAt)),
-		kv("actor", evidence.Object(kv("type", quoted(e.actorType)), kv("id", actorID))),
-		kv("privacy_mode", quoted(e.privacyMode)),
-		kv("payload_commitment", quoted(e.commitment)),
-		kv("payload", e.payload),
+		kv("event_id", e.id), kv("decision_id", e.decisionID), kv("workspace_id", e.workspaceID), kv("event_type", e.kind),
+		kv("occurred_at", e.occurredAt), kv("actor", evidence.Object(kv("type", e.actorType), kv("id", actorID))), kv("privacy_mode", e.privacyMode),
+		kv("payload_commitment", e.commitment), kv("payload", e.payload),
 	}
 }
 
 func (e *event) proof() jsontext.Value {
 	return evidence.Object(
-		kv("content_hash", quoted(e.contentHash)),
-		kv("previous_chain_hash", quoted(e.previousHash)),
-		kv("chain_hash", quoted(e.chainHash)),
-		kv("signature", quoted(e.signature)),
-		kv("key_id", quoted(e.keyID)),
-		kv("signature_algorithm", quoted(signatureAlgorithm)),
+		kv("content_hash", e.contentHash), kv("previous_chain_hash", e.previousHash), kv("chain_hash", e.chainHash), kv("signature", e.signature),
+		kv("key_id", e.keyID), kv("signature_algorithm", signatureAlgorithm),
 	)
 }
 
@@ -132,10 +123,10 @@ func (s *Server) sign(hash string) string {
 type draft struct {
 	decisionID, kind string
 	actorType        string
-	actorID          any // a parsed value: LoopGrid signs what agent.id is
-	payload          *object
+	actorID          jsontext.Value // LoopGrid signs what agent.id is, string or not
+	payload          jsontext.Value
 	privacyMode      string
-	idempotencyKey   *string
+	idempotencyKey   jsontext.Value
 }
 
 // append signs a draft after the given predecessor and appends it to its workspace. The caller holds mu. Nothing is appended where it fails.
@@ -148,7 +139,7 @@ func (s *Server) append(ws *workspace, previous string, d draft) (*event, error)
 		id: "evt_" + randomHex(24), decisionID: d.decisionID, workspaceID: ws.id, kind: d.kind, occurredAt: isoTime(now) + "+00:00",
 		actorType: d.actorType, privacyMode: d.privacyMode, keyID: s.keyID, previousHash: previous, idempotencyKey: d.idempotencyKey,
 	}
-	clear, err := evidence.AppendCanonical(nil, text(d.payload))
+	clear, err := evidence.AppendCanonical(nil, d.payload)
 	if err != nil {
 		return nil, errInternal
 	}
@@ -158,20 +149,20 @@ func (s *Server) append(ws *workspace, previous string, d draft) (*event, error)
 	if d.privacyMode == modeFull {
 		e.blob = &blob{id: "pld_" + randomHex(24), sha256: e.commitment, clear: clear, expires: isoTime(now.AddDate(0, 0, ws.retentionDays))}
 		e.payload = evidence.Object(
-			kv("disclosure", quoted("encrypted")), kv("payload_ref", quoted(e.blob.id)), kv("payload_sha256", quoted(e.commitment)))
+			kv("disclosure", "encrypted"), kv("payload_ref", e.blob.id), kv("payload_sha256", e.commitment))
 	}
 	var ok bool
 	if e.actorID, ok = columnText(d.actorID); !ok {
 		return nil, errInternal
 	}
-	if e.contentHash, err = evidence.Commitment(e.body(text(d.actorID))); err != nil {
+	if e.contentHash, err = evidence.Commitment(e.body(d.actorID)); err != nil {
 		return nil, errInternal
 	}
 	if e.chainHash, err = chain(previous, e.contentHash); err != nil {
 		return nil, errInternal
 	}
 	e.signature = s.sign(e.chainHash)
-	if e.idempotencyKey != nil && ws.byKey[*e.idempotencyKey] != nil {
+	if ws.byKey[string(e.idempotencyKey)] != nil {
 		return nil, errKeyTaken
 	}
 	if !s.charge(len(e.payload) + len(clear)) {
@@ -180,8 +171,8 @@ func (s *Server) append(ws *workspace, previous string, d draft) (*event, error)
 	s.seq++
 	e.seq = s.seq
 	ws.events = append(ws.events, e)
-	if e.idempotencyKey != nil {
-		ws.byKey[*e.idempotencyKey] = e
+	if e.idempotencyKey.Kind() == '"' {
+		ws.byKey[string(e.idempotencyKey)] = e
 	}
 	dec := s.decisions[e.decisionID]
 	if dec == nil {
@@ -195,24 +186,22 @@ func (s *Server) append(ws *workspace, previous string, d draft) (*event, error)
 }
 
 // columnText is how a database without strict types keeps an actor's id; it is not ok for what it cannot keep.
-func columnText(id any) (kept string, ok bool) {
-	switch v := id.(type) {
-	case nil:
+func columnText(id jsontext.Value) (kept string, ok bool) {
+	switch id.Kind() {
+	case '"':
+		return evidence.Unquote(id)
+	case 'n':
 		return "loopgrid", true // The column's default.
-	case string:
-		return v, true
-	case bool:
-		if v {
-			return "1", true
-		}
+	case 't':
+		return "1", true
+	case 'f':
 		return "0", true
-	case integer:
-		return string(v), len(v) < 19 || len(v) == 19 && v <= "9223372036854775807" || len(v) == 19 && v[0] == '-' ||
-			len(v) == 20 && v[0] == '-' && v <= "-9223372036854775808"
-	case float64:
-		return string(text(v)), true
+	case '0':
+		_, err := strconv.ParseInt(string(id), 10, 64)
+		return string(id), err == nil || isFloat(id)
+	default:
+		return "", false
 	}
-	return "", false
 }
 
 // ledger returns the events of a workspace; "" stands for all of them. The caller holds mu; the slice may be read afterwards.
@@ -241,7 +230,7 @@ func (s *Server) check(events []*event) ([]failure, error) {
 	var failures []failure
 	expected := genesis()
 	for _, e := range events {
-		content, err := evidence.Commitment(e.body(quoted(e.actorID)))
+		content, err := evidence.Commitment(e.body(evidence.Text(e.actorID)))
 		if err != nil {
 			return nil, errInternal
 		}
@@ -304,37 +293,23 @@ func (s *Server) verification(workspace string, of *decision) (answer jsontext.V
 			}
 		}
 	}
-	told := []byte("[")
+	told := make([]jsontext.Value, len(failures))
 	for i, f := range failures {
-		if i > 0 {
-			told = append(told, ',')
-		}
-		told = append(told, evidence.Object(
-			kv("seq", number(f.event.seq)), kv("event_id", quoted(f.event.id)), kv("decision_id", quoted(f.event.decisionID)),
-			kv("reasons", texts(f.reasons)))...)
+		told[i] = evidence.Object(
+			kv("seq", f.event.seq), kv("event_id", f.event.id), kv("decision_id", f.event.decisionID), kv("reasons", f.reasons))
 	}
 	return evidence.Object(
-		kv("valid", boolean(len(failures) == 0)),
-		kv("checked_events", number(checked)),
-		kv("total_ledger_events", number(len(events))),
-		kv("failures", append(told, ']')),
-		kv("key_id", quoted(s.keyID)),
-		kv("signature_algorithm", quoted(signatureAlgorithm)),
-		kv("signer_provider", quoted(signerProvider)),
-		kv("workspace_id", quoted(workspace)),
-		kv("algorithm", quoted(signatureAlgorithm+" + SHA-256 workspace hash chain")),
-		kv("chain_scope", quoted("workspace")),
+		kv("valid", len(failures) == 0), kv("checked_events", checked), kv("total_ledger_events", len(events)), kv("failures", told),
+		kv("key_id", s.keyID), kv("signature_algorithm", signatureAlgorithm), kv("signer_provider", signerProvider), kv("workspace_id", workspace),
+		kv("algorithm", signatureAlgorithm+" + SHA-256 workspace hash chain"), kv("chain_scope", "workspace"),
 	), len(failures) == 0, nil
 }
 
 // signer describes the key.
 func (s *Server) signer() jsontext.Value {
 	return evidence.Object(
-		kv("provider", quoted(signerProvider)),
-		kv("algorithm", quoted(signatureAlgorithm)),
-		kv("key_id", quoted(s.keyID)),
-		kv("hardware_backed", boolean(false)),
-		kv("production_recommendation", quoted("This is the key of a sandbox, gone when it stops. Trust nothing that it signs.")),
+		kv("provider", signerProvider), kv("algorithm", signatureAlgorithm), kv("key_id", s.keyID), kv("hardware_backed", false),
+		kv("production_recommendation", productionRecommendation),
 	)
 }
 

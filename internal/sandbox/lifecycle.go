@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"slices"
@@ -10,21 +11,12 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-// story is one decision as its readers see it: what each event type last said.
-type story struct {
-	events []*event
-	// parsed are the payloads of the events that were asked for.
-	parsed map[*event]*object
-}
-
-// story reads the decision. The caller holds mu as long as it is used.
-func (d *decision) story() *story {
-	return &story{events: d.events, parsed: map[*event]*object{}}
-}
+// story is one decision as its readers see it: what each event type last said. It is read while mu is held.
+type story []*event
 
 // last returns the newest event of one of some types.
-func (s *story) last(kinds ...string) *event {
-	for _, e := range slices.Backward(s.events) {
+func (s story) last(kinds ...string) *event {
+	for _, e := range slices.Backward(s) {
 		if slices.Contains(kinds, e.kind) {
 			return e
 		}
@@ -32,57 +24,56 @@ func (s *story) last(kinds ...string) *event {
 	return nil
 }
 
-// content returns the payload of an event.
-func (s *story) content(e *event) *object {
-	payload, known := s.parsed[e]
-	if !known {
-		payload, _ = parseStored(e.shown()).(*object)
-		s.parsed[e] = payload
-	}
-	return payload
-}
-
 // payload returns the payload of the newest event of one of some types, nil where there is none.
-func (s *story) payload(kinds ...string) any {
+func (s story) payload(kinds ...string) jsontext.Value {
 	if e := s.last(kinds...); e != nil {
-		return s.content(e)
+		return e.shown()
 	}
 	return nil
 }
 
-// policyResult returns what the policy said as far as readers can see it: in proof_only mode nothing. It need not be a string.
-func (s *story) policyResult() any {
-	if e := s.last(policyEvaluated); e != nil {
-		return s.content(e).get("decision")
-	}
-	return nil
+// approval is the payload of the newest review.
+func (s story) approval() jsontext.Value {
+	return s.payload(humanApproved, humanRejected, humanAdjudicated)
 }
+
+// tool is the payload that a summary shows of the action.
+func (s story) tool() jsontext.Value { return s.payload(toolExecuted, toolRequested, mcpToolRequested) }
+
+// executed says whether the action is known to have been carried out.
+func (s story) executed() bool { return s.last(toolExecuted, toolResult, mcpToolResult) != nil }
+
+// policyResult returns what the policy said as far as readers can see it: in proof_only mode nothing. LoopGrid looks the result up in a set, which
+// fails for a list or an object; a workspace that redacts "decision" makes it one.
+func (s story) policyResult() (string, error) {
+	result := evidence.Get(s.payload(policyEvaluated), "decision")
+	if kind := result.Kind(); kind == '[' || kind == '{' {
+		return "", errInternal
+	}
+	decision, _ := evidence.Unquote(result)
+	return decision, nil
+}
+
+// forbids says whether a policy result forbids the action.
+func forbids(result string) bool { return result == blocked || result == "block" }
 
 // reviewed returns the type of the newest review, "" where there is none.
-func (s *story) reviewed() string {
+func (s story) reviewed() string {
 	if e := s.last(humanApproved, humanRejected, humanAdjudicated); e != nil {
 		return e.kind
 	}
 	return ""
 }
 
-// blocks says whether a policy result forbids the action. LoopGrid looks the result up in a set, which fails for a list or an object.
-func blocks(result any) (bool, error) {
-	switch result.(type) {
-	case []any, *object:
-		return false, errInternal
-	}
-	return result == blocked || result == "block", nil
-}
-
 // conflict is a refusal of the lifecycle.
 func conflict(code, message string) error {
-	return &refusal{status: http.StatusConflict, detail: evidence.Object(kv("code", quoted(code)), kv("message", quoted(message)))}
+	return &refusal{status: http.StatusConflict, detail: evidence.Object(kv("code", code), kv("message", message))}
 }
 
 // allows says whether an event of this type may be appended now.
-func (s *story) allows(kind string) error {
-	policy, result, review := s.last(policyEvaluated), s.policyResult(), s.reviewed()
+func (s story) allows(kind string) error {
+	policy, review := s.last(policyEvaluated), s.reviewed()
+	result, err := s.policyResult()
 	switch kind {
 	case policyEvaluated:
 		if policy != nil {
@@ -95,17 +86,16 @@ func (s *story) allows(kind string) error {
 			return conflict("review_without_policy", "Human review requires a recorded policy_evaluated event")
 		case result != approvalRequired:
 			return conflict("review_not_required",
-				"Policy result is "+resultName(result)+"; human approval/rejection is not the expected transition")
+				"Policy result is "+cmp.Or(result, "unknown")+"; human approval/rejection is not the expected transition")
 		case review == humanApproved || review == humanRejected:
 			return conflict("review_already_recorded",
 				"A human review decision is already recorded; use human_adjudicated for later adjudication")
 		}
 	case toolRequested, toolExecuted, toolResult, mcpToolRequested, mcpToolResult:
-		forbidden, err := blocks(result)
 		switch {
 		case err != nil:
 			return err
-		case forbidden:
+		case forbids(result):
 			return conflict("action_blocked", "Policy blocked the action; execution evidence cannot be appended")
 		case result == approvalRequired && review != humanApproved:
 			return conflict("approval_required", "The action requires a signed human approval before execution")
@@ -113,53 +103,37 @@ func (s *story) allows(kind string) error {
 			return conflict("action_rejected", "The action was rejected by a human reviewer")
 		}
 	case outcomeObserved:
-		if policy == nil {
-			return nil
-		}
-		if result == approvalRequired && review == "" {
+		switch {
+		case policy == nil:
+		case result == approvalRequired && review == "":
 			return conflict("approval_required", "Cannot record an executed outcome before the required human review")
-		}
-		forbidden, err := blocks(result)
-		if err != nil {
+		case err != nil:
 			return err
-		}
-		if !forbidden && review != humanRejected && s.last(toolExecuted, toolResult, mcpToolResult) == nil {
+		case !forbids(result) && review != humanRejected && !s.executed():
 			return conflict("execution_missing", "Observed outcome requires prior execution/tool-result evidence")
 		}
 	}
 	return nil
 }
 
-// resultName is a policy result in a sentence.
-func resultName(result any) string {
-	if s, ok := result.(string); ok && s != "" {
-		return s
-	}
-	if !truthy(result) {
-		return "unknown"
-	}
-	return string(text(result))
-}
-
 // lifecycle returns the state of the decision.
-func (s *story) lifecycle() (jsontext.Value, error) {
-	result, review := s.policyResult(), s.reviewed()
+func (s story) lifecycle() (jsontext.Value, error) {
+	review := s.reviewed()
+	result, err := s.policyResult()
 	state := func(name, label string, terminal bool, next ...string) (jsontext.Value, error) {
-		return evidence.Object(
-			kv("state", quoted(name)), kv("label", quoted(label)), kv("terminal", boolean(terminal)), kv("expected_next", texts(next))), nil
+		return evidence.Object(kv("state", name), kv("label", label), kv("terminal", terminal), kv("expected_next", next)), nil
 	}
 	if s.last(outcomeObserved) != nil {
 		return state("evidence_complete", "Evidence complete", true, replayExecuted, "incident_flagged", humanAdjudicated)
 	}
-	forbidden, err := blocks(result)
 	switch {
 	case err != nil:
 		return nil, err
-	case forbidden:
+	case forbids(result):
 		return state("blocked", "Blocked by policy", true, outcomeObserved, replayExecuted, humanAdjudicated)
 	case review == humanRejected:
 		return state("rejected", "Rejected by human reviewer", true, outcomeObserved, replayExecuted, humanAdjudicated)
-	case s.last(toolExecuted, toolResult, mcpToolResult) != nil:
+	case s.executed():
 		return state("awaiting_outcome", "In progress · awaiting observed outcome", false, outcomeObserved)
 	case review != "":
 		return state("approved_awaiting_execution", "In progress · approved, awaiting execution", false,
@@ -178,87 +152,73 @@ func (s *story) lifecycle() (jsontext.Value, error) {
 }
 
 // captured returns a field of what was captured when the decision was created, {} where it cannot be seen.
-func (s *story) captured(name string) any {
-	if value, visible := s.content(s.events[0]).values[name]; visible {
+func (s story) captured(name string) jsontext.Value {
+	if value := evidence.Get(s[0].shown(), name); value != nil {
 		return value
 	}
-	return newObject()
+	return evidence.Object()
 }
 
-func (s *story) proofOnly() bool { return s.events[0].privacyMode == modeProofOnly }
+func (s story) proofOnly() bool { return s[0].privacyMode == modeProofOnly }
 
 // decisionType is a string where it can be seen and was not redacted.
-func (s *story) decisionType() any {
+func (s story) decisionType() jsontext.Value {
 	if s.proofOnly() {
-		return "protected_decision"
+		return evidence.Text("protected_decision")
 	}
-	return s.content(s.events[0]).get("decision_type")
+	return evidence.Get(s[0].shown(), "decision_type")
 }
 
 // summary returns the fields of a decision's summary.
-func (s *story) summary() ([]evidence.Field, error) {
+func (s story) summary() ([]evidence.Field, error) {
 	lifecycle, err := s.lifecycle()
 	if err != nil {
 		return nil, err
 	}
-	approvalEvent := null()
+	var approvalEvent any
 	if review := s.reviewed(); review != "" {
-		approvalEvent = quoted(review)
+		approvalEvent = review
 	}
-	first := s.events[0]
+	first := s[0]
 	fields := []evidence.Field{
-		kv("decision_id", quoted(first.decisionID)),
-		kv("workspace_id", quoted(first.workspaceID)),
-		kv("privacy_mode", quoted(first.privacyMode)),
-		kv("decision_type", text(s.decisionType())),
-		kv("service_name", text(s.content(first).get("service_name"))),
-		kv("created_at", quoted(first.occurredAt)),
+		kv("decision_id", first.decisionID), kv("workspace_id", first.workspaceID), kv("privacy_mode", first.privacyMode),
+		kv("decision_type", s.decisionType()), kv("service_name", evidence.Get(first.shown(), "service_name")), kv("created_at", first.occurredAt),
 	}
-	for _, name := range []string{"agent", "authority", "model", "context", "input", "proposed_action", "metadata"} {
-		fields = append(fields, kv(name, text(s.captured(name))))
+	for _, name := range capturedObjects() {
+		fields = append(fields, kv(name, s.captured(name)))
 	}
 	return append(fields,
-		kv("policy", text(s.payload(policyEvaluated))),
-		kv("approval", text(s.payload(humanApproved, humanRejected, humanAdjudicated))),
-		kv("approval_event", approvalEvent),
-		kv("tool", text(s.payload(toolExecuted, toolRequested, mcpToolRequested))),
-		kv("outcome", text(s.payload(outcomeObserved))),
-		kv("last_replay", text(s.payload(replayExecuted))),
-		kv("event_count", number(len(s.events))),
+		kv("policy", s.payload(policyEvaluated)), kv("approval", s.approval()), kv("approval_event", approvalEvent), kv("tool", s.tool()),
+		kv("outcome", s.payload(outcomeObserved)), kv("last_replay", s.payload(replayExecuted)), kv("event_count", len(s)),
 		kv("lifecycle", lifecycle),
 	), nil
 }
 
-// item returns the decision as one of a list, which puts the known fields first, and the values in it that may nest too deep. Lists take every
-// chain for valid.
-func (s *story) item() (item jsontext.Value, open []jsontext.Value, err error) {
+// item returns the decision as one of a list, which puts the known fields first. Lists take every chain for valid.
+func (s story) item() (jsontext.Value, error) {
 	summary, err := s.summary()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if _, ok := s.decisionType().(string); !ok {
-		return nil, nil, errInternal
+	if s.decisionType().Kind() != '"' {
+		return nil, errInternal
 	}
 	first := []string{
 		"decision_id", "workspace_id", "privacy_mode", "decision_type", "created_at", "agent", "proposed_action", "policy", "approval", "outcome",
 		"lifecycle",
 	}
-	var known, rest []evidence.Field
-	for _, name := range first {
-		i := slices.IndexFunc(summary, func(f evidence.Field) bool { return f.Name == name })
-		known = append(known, summary[i])
-	}
-	for _, field := range summary {
-		if !slices.Contains(first, field.Name) {
-			rest, open = append(rest, field), append(open, field.Value)
+	place := func(f evidence.Field) int {
+		if i := slices.Index(first, f.Name); i >= 0 {
+			return i
 		}
+		return len(first)
 	}
-	fields := append(append(known, rest...), kv("coverage", s.coverage(true)))
-	return evidence.Object(fields...), open, nil
+	slices.SortStableFunc(summary, func(a, b evidence.Field) int { return place(a) - place(b) })
+	return evidence.Object(append(summary, kv("coverage", s.coverage(true)))...), nil
 }
 
 // coverage tells which parts of the evidence are there. It is called after lifecycle, which fails where this would.
-func (s *story) coverage(valid bool) jsontext.Value {
+func (s story) coverage(valid bool) jsontext.Value {
 	const present, pending, missing, notApplicable = "present", "pending", "missing", "not_applicable"
 	status := func(there, due, applies bool) string {
 		switch {
@@ -271,26 +231,21 @@ func (s *story) coverage(valid bool) jsontext.Value {
 		}
 		return missing
 	}
-	agent, _ := s.captured("agent").(*object)
-	model, _ := s.captured("model").(*object)
-	policy, _ := s.payload(policyEvaluated).(*object)
-	approval := truthy(s.payload(humanApproved, humanRejected, humanAdjudicated))
-	tool := truthy(s.payload(toolExecuted, toolRequested, mcpToolRequested))
-	outcome := truthy(s.payload(outcomeObserved))
-	forbidden, _ := blocks(s.policyResult())
-	required := s.policyResult() == approvalRequired
-	hidden := s.proofOnly()
+	result, _ := s.policyResult()
+	policy := s.payload(policyEvaluated)
+	approval, tool, outcome := truthy(s.approval()), truthy(s.tool()), truthy(s.payload(outcomeObserved))
+	hidden, required := s.proofOnly(), result == approvalRequired
 	awaiting := required && !approval
 	approved, rejected := s.reviewed() == humanApproved, s.reviewed() == humanRejected
 
 	checks := []struct{ id, label, status string }{
-		{"agent_identity", "Agent identity", status(truthy(agent.get("id")) || hidden, false, true)},
+		{"agent_identity", "Agent identity", status(truthy(evidence.Get(s.captured("agent"), "id")) || hidden, false, true)},
 		{"authority", "Delegated authority", status(truthy(s.captured("authority")) || hidden, false, true)},
-		{"model", "Model provenance", status(truthy(model.get("name")) || hidden, false, true)},
+		{"model", "Model provenance", status(truthy(evidence.Get(s.captured("model"), "name")) || hidden, false, true)},
 		{"context", "Prompt / context version", status(truthy(s.captured("context")) || hidden, false, true)},
-		{"policy", "Policy provenance", status(truthy(policy.get("version")) || truthy(policy.get("policy_id")) || hidden, false, true)},
+		{"policy", "Policy provenance", status(truthy(evidence.Get(policy, "version")) || truthy(evidence.Get(policy, "policy_id")) || hidden, false, true)},
 		{"human_oversight", "Human oversight", status(approval, awaiting, required)},
-		{"action", "Action evidence", status(tool || hidden, awaiting || approved && !tool, !forbidden && !rejected)},
+		{"action", "Action evidence", status(tool || hidden, awaiting || approved && !tool, !forbids(result) && !rejected)},
 		{"outcome", "Observed outcome", status(outcome || hidden, awaiting || approved && !outcome, !rejected)},
 		{"cryptographic_proof", "Cryptographic proof", status(valid, false, true)},
 	}
@@ -299,8 +254,7 @@ func (s *story) coverage(valid bool) jsontext.Value {
 	for _, check := range checks {
 		count[check.status]++
 		rows = append(rows, evidence.Object(
-			kv("id", quoted(check.id)), kv("label", quoted(check.label)), kv("present", boolean(check.status == present)),
-			kv("status", quoted(check.status))))
+			kv("id", check.id), kv("label", check.label), kv("present", check.status == present), kv("status", check.status)))
 	}
 	total := len(checks) - count[notApplicable]
 	state, label := "complete", "Evidence complete"
@@ -315,14 +269,8 @@ func (s *story) coverage(valid bool) jsontext.Value {
 		state, label = "incomplete", "Incomplete evidence"
 	}
 	return evidence.Object(
-		kv("score", number(int(math.RoundToEven(float64(count[present])/float64(total)*100)))),
-		kv("passed", number(count[present])),
-		kv("total", number(total)),
-		kv("pending", number(count[pending])),
-		kv("missing", number(count[missing])),
-		kv("complete", boolean(state == "complete")),
-		kv("state", quoted(state)),
-		kv("label", quoted(label)),
-		kv("checks", array(rows)),
+		kv("score", int(math.RoundToEven(float64(count[present])/float64(total)*100))), kv("passed", count[present]), kv("total", total),
+		kv("pending", count[pending]), kv("missing", count[missing]), kv("complete", state == "complete"), kv("state", state), kv("label", label),
+		kv("checks", rows),
 	)
 }

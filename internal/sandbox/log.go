@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
 // logEvent keeps the line of an event: when, which decision, what, by whom, and what the policy said. Payloads are not shown. The caller holds
@@ -18,10 +20,9 @@ func (s *Server) logEvent(d *decision, e *event, now time.Time) {
 	if e.workspaceID != defaultWorkspace {
 		line += "  in " + visible(e.workspaceID)
 	}
-	story := d.story()
-	if result := story.policyResult(); result != nil {
-		line += "  policy: " + visible(resultName(result))
-		if reason, ok := story.content(e).get("reason").(string); ok && e.kind == policyEvaluated {
+	if result, _ := story(d.events).policyResult(); result != "" {
+		line += "  policy: " + visible(result)
+		if reason := evidence.GetText(e.shown(), "reason"); reason != "" && e.kind == policyEvaluated {
 			line += " (" + visible(reason) + ")"
 		}
 	}

@@ -22,65 +22,25 @@ const (
 // policy is one version of a policy.
 type policy struct {
 	workspace, id, name, version string
-	rule                         *object
+	rule                         jsontext.Value
 	digest                       string
 	active                       bool
 	created                      string
 }
 
 // newPolicy returns a policy with its digest.
-func (s *Server) newPolicy(workspace, id, name, version string, rule *object, active bool) (*policy, error) {
-	digest, err := evidence.Commitment(evidence.Object(
-		kv("workspace_id", quoted(workspace)), kv("policy_id", quoted(id)), kv("version", quoted(version)), kv("rule", text(rule))))
-	if err != nil {
-		return nil, refuse(http.StatusConflict, "Policy version could not be created: its rule has no canonical JSON")
-	}
+func (s *Server) newPolicy(workspace, id, name, version string, rule jsontext.Value, active bool) *policy {
+	digest, _ := evidence.Commitment(evidence.Object( // Its parts were read before.
+		kv("workspace_id", workspace), kv("policy_id", id), kv("version", version), kv("rule", rule)))
 	return &policy{
 		workspace: workspace, id: id, name: name, version: version, rule: rule, digest: digest, active: active, created: isoTime(s.now()),
-	}, nil
+	}
 }
 
 // refundPolicy is the policy that LoopGrid ships.
 func (s *Server) refundPolicy() *policy {
-	rule := newObject()
-	rule.set("type", "amount_threshold")
-	rule.set("field", "amount")
-	rule.set("auto_approve_max", integer("500"))
-	rule.set("hard_limit", integer("1500"))
-	rule.set("currency", "USD")
-	p, err := s.newPolicy(defaultWorkspace, "refund-policy", "Refund authority", "17.3", rule, true)
-	if err != nil {
-		panic(err) // The rule stands above.
-	}
-	return p
-}
-
-func (p *policy) answer() jsontext.Value {
-	return evidence.Object(
-		kv("workspace_id", quoted(p.workspace)),
-		kv("policy_id", quoted(p.id)),
-		kv("name", quoted(p.name)),
-		kv("version", quoted(p.version)),
-		kv("rule", text(p.rule)),
-		kv("policy_digest", quoted(p.digest)),
-		kv("active", boolean(p.active)),
-		kv("created_at", quoted(p.created)),
-	)
-}
-
-// listPolicies is GET /api/v1/workspaces/{w}/policies.
-func (s *Server) listPolicies(r *request) (*answer, error) {
-	workspace := r.params[0]
-	if err := s.authorize(r, workspace, scopeRead); err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var list []jsontext.Value
-	for _, p := range s.policies[workspace] {
-		list = append([]jsontext.Value{p.answer()}, list...)
-	}
-	return answerJSON(array(list))
+	return s.newPolicy(defaultWorkspace, "refund-policy", "Refund authority", "17.3",
+		jsontext.Value(`{"type":"amount_threshold","field":"amount","auto_approve_max":500,"hard_limit":1500,"currency":"USD"}`), true)
 }
 
 // createPolicy is POST /api/v1/workspaces/{w}/policies.
@@ -90,10 +50,7 @@ func (s *Server) createPolicy(r *request) (*answer, error) {
 		return nil, err
 	}
 	f := r.form
-	p, err := s.newPolicy(workspace, f.str("policy_id"), f.str("name"), f.str("version"), f.obj("rule"), f.values["active"] == true)
-	if err != nil {
-		return nil, err
-	}
+	p := s.newPolicy(workspace, f.str("policy_id"), f.str("name"), f.str("version"), f.values["rule"], f.is("active"))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, other := range s.policies[workspace] {
@@ -101,18 +58,19 @@ func (s *Server) createPolicy(r *request) (*answer, error) {
 			return nil, refuse(http.StatusConflict, "Policy version could not be created: this version exists")
 		}
 	}
-	if !s.charge(len(text(p.rule))) {
+	if !s.charge(len(p.rule)) {
 		return nil, errFull()
 	}
 	if p.active {
 		for _, other := range s.policies[workspace] {
-			if other.id == p.id {
-				other.active = false
-			}
+			other.active = other.active && other.id != p.id
 		}
 	}
 	s.policies[workspace] = append(s.policies[workspace], p)
-	return answerJSON(p.answer())
+	return answerJSON(evidence.Object(
+		kv("workspace_id", p.workspace), kv("policy_id", p.id), kv("name", p.name), kv("version", p.version), kv("rule", p.rule),
+		kv("policy_digest", p.digest), kv("active", p.active), kv("created_at", p.created),
+	))
 }
 
 // evaluatePolicy is POST /api/v1/workspaces/{w}/policies/evaluate. It records nothing.
@@ -132,41 +90,39 @@ func (s *Server) evaluatePolicy(r *request) (*answer, error) {
 	if active == nil {
 		return nil, refuse(http.StatusNotFound, "Active policy not found")
 	}
-	result, err := active.evaluate(r.form.obj("proposed_action"), r.form.obj("authority"), r.form.obj("context"))
+	result, err := active.evaluate(r.form.values["proposed_action"], r.form.values["authority"], r.form.values["context"])
 	if err != nil {
 		return nil, err
 	}
-	return answerJSON(result, text(active.rule))
+	return answerJSON(result)
 }
 
 // evaluate applies the policy to an action. The error is an exception of LoopGrid's arithmetic.
-func (p *policy) evaluate(action, authority, context *object) (jsontext.Value, error) {
-	commitment, err := evidence.Commitment(evidence.Object(
-		kv("proposed_action", text(action)), kv("authority", text(authority)), kv("context", text(context))))
+func (p *policy) evaluate(action, authority, context jsontext.Value) (jsontext.Value, error) {
+	commitment, err := evidence.Commitment(evidence.Object(kv("proposed_action", action), kv("authority", authority), kv("context", context)))
 	if err != nil {
 		return nil, errInternal
 	}
 	result := func(decision, reason string, more ...evidence.Field) jsontext.Value {
 		fields := []evidence.Field{
-			kv("policy_id", quoted(p.id)), kv("version", quoted(p.version)), kv("decision", quoted(decision)), kv("reason", quoted(reason)),
-			kv("policy_digest", quoted(p.digest)), kv("input_commitment", quoted(commitment)),
+			kv("policy_id", p.id), kv("version", p.version), kv("decision", decision), kv("reason", reason), kv("policy_digest", p.digest),
+			kv("input_commitment", commitment),
 		}
-		return evidence.Object(append(append(fields, more...), kv("rule", text(p.rule)))...)
+		return evidence.Object(append(append(fields, more...), kv("rule", p.rule))...)
 	}
-	if p.rule.get("type") != "amount_threshold" {
+	if evidence.GetText(p.rule, "type") != "amount_threshold" {
 		return result(manualReviewRequired, "unsupported_policy_rule"), nil
 	}
-	name := any("amount")
-	if value, given := p.rule.values["field"]; given {
-		name = value
+	field := "amount"
+	if evidence.Get(p.rule, "field") != nil {
+		field = evidence.GetText(p.rule, "field")
 	}
-	field, _ := name.(string)
-	amount := action.get(field)
+	amount := evidence.Get(action, field)
 	exact, isNumber := exactNumber(amount)
 	if !isNumber {
 		return result(manualReviewRequired, "amount_missing_or_invalid"), nil
 	}
-	auto, hard, limit, err := p.limits(authority.get("limit_usd"))
+	auto, hard, limit, err := p.limits(evidence.Get(authority, "limit_usd"))
 	if err != nil {
 		return nil, err
 	}
@@ -180,22 +136,21 @@ func (p *policy) evaluate(action, authority, context *object) (jsontext.Value, e
 	if limit == 0 {
 		limit = hard
 	}
-	return result(decision, reason,
-		kv("amount", text(amount)), kv("human_approval_threshold", text(auto)), kv("hard_limit", text(limit))), nil
+	float := func(f float64) jsontext.Value { return evidence.AppendFloat(nil, f) }
+	return result(decision, reason, kv("amount", amount), kv("human_approval_threshold", float(auto)), kv("hard_limit", float(limit))), nil
 }
 
 // limits returns the amount up to which an action is allowed without a person, the policy's own hard limit, and the limit in force: the lower of
 // the hard limit and that of the authority. A limit of 0 counts as none, and an authority that is no number counts only where the policy has no
 // hard limit.
-func (p *policy) limits(authority any) (auto, hard, limit float64, err error) {
-	if hard, err = pythonFloat(p.rule.get("hard_limit")); err != nil {
+func (p *policy) limits(authority jsontext.Value) (auto, hard, limit float64, err error) {
+	if hard, err = pythonFloat(evidence.Get(p.rule, "hard_limit")); err != nil {
 		return 0, 0, 0, err
 	}
-	if auto, err = pythonFloat(p.rule.get("auto_approve_max")); err != nil {
+	if auto, err = pythonFloat(evidence.Get(p.rule, "auto_approve_max")); err != nil {
 		return 0, 0, 0, err
 	}
-	_, isNumber := exactNumber(authority)
-	if hard != 0 && !isNumber {
+	if _, isNumber := exactNumber(authority); hard != 0 && !isNumber {
 		return auto, hard, hard, nil
 	}
 	if limit, err = pythonFloat(authority); err != nil {
@@ -208,56 +163,37 @@ func (p *policy) limits(authority any) (auto, hard, limit float64, err error) {
 }
 
 // exactNumber returns what Python's comparisons see in a value. Booleans are numbers to Python.
-func exactNumber(value any) (*big.Float, bool) {
-	switch v := value.(type) {
-	case bool:
-		if v {
-			return big.NewFloat(1), true
-		}
+func exactNumber(value jsontext.Value) (*big.Float, bool) {
+	switch value.Kind() {
+	case 't':
+		return big.NewFloat(1), true
+	case 'f':
 		return new(big.Float), true
-	case integer:
-		n, ok := new(big.Int).SetString(string(v), 10)
-		if !ok {
-			return nil, false
+	case '0':
+		if n, ok := new(big.Int).SetString(string(value), 10); ok {
+			return new(big.Float).SetInt(n), true
 		}
-		return new(big.Float).SetInt(n), true
-	case float64:
-		return new(big.Float).SetFloat64(v), true // Not NaN: an action with one has no commitment.
+		f, err := strconv.ParseFloat(string(value), 64)
+		return new(big.Float).SetFloat64(f), err == nil
+	default:
+		return nil, false
 	}
-	return nil, false
 }
 
 // pythonFloat is Python's float(value or 0).
-func pythonFloat(value any) (float64, error) {
+func pythonFloat(value jsontext.Value) (float64, error) {
 	if !truthy(value) {
 		return 0, nil
 	}
-	var digits string
-	switch v := value.(type) {
-	case bool:
+	digits := string(value)
+	if s, isText := evidence.Unquote(value); isText {
+		digits = strings.TrimSpace(s)
+	} else if value.Kind() == 't' {
 		return 1, nil
-	case float64:
-		return v, nil
-	case integer:
-		digits = string(v)
-	case string:
-		digits = strings.TrimSpace(v)
 	}
 	f, err := strconv.ParseFloat(digits, 64)
 	if err != nil {
 		return 0, errInternal
 	}
 	return f, nil
-}
-
-// array returns a list of JSON texts as one.
-func array(list []jsontext.Value) jsontext.Value {
-	out := jsontext.Value("[")
-	for i, value := range list {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, value...)
-	}
-	return append(out, ']')
 }

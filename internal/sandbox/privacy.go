@@ -17,39 +17,40 @@ const (
 )
 
 // project returns the payload that is signed in the modes redacted and proof_only; what full mode signs is made where the payload is kept.
-func project(payload *object, mode, commitment string, custom []string) jsontext.Value {
+func project(payload jsontext.Value, mode, commitment string, custom []string) jsontext.Value {
 	if mode == modeProofOnly {
-		return evidence.Object(kv("proof_only", boolean(true)), kv("payload_sha256", quoted(commitment)))
+		return evidence.Object(kv("proof_only", true), kv("payload_sha256", commitment))
 	}
-	return text(redact(payload, "", custom))
+	return redact(payload, "", custom)
 }
 
 // redact replaces the values of sensitive names by their commitments, at any depth.
-func redact(value any, path string, custom []string) any {
-	switch v := value.(type) {
-	case *object:
-		out := newObject()
-		for _, name := range v.names {
+func redact(value jsontext.Value, path string, custom []string) jsontext.Value {
+	switch value.Kind() {
+	case '{':
+		var fields []evidence.Field
+		for name, member := range evidence.Members(value) {
 			at := name
 			if path != "" {
 				at = path + "." + name
 			}
-			member := v.values[name]
 			if sensitive(name, at, custom) {
-				out.set(name, commit(member))
+				member = commit(member)
 			} else {
-				out.set(name, redact(member, at, custom))
+				member = redact(member, at, custom)
 			}
+			fields = append(fields, kv(name, member))
 		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, element := range v {
-			out[i] = redact(element, path+"[]", custom)
+		return evidence.Object(fields...)
+	case '[':
+		var elements []jsontext.Value
+		for element := range evidence.Elements(value) {
+			elements = append(elements, redact(element, path+"[]", custom))
 		}
-		return out
+		return evidence.Array(elements...)
+	default:
+		return value
 	}
-	return value
 }
 
 // sensitive says whether a name looks private, or it or its path is in the workspace's own list. The list is compared as it was written with
@@ -68,30 +69,12 @@ func sensitive(name, path string, custom []string) bool {
 	return slices.Contains(custom, name) || slices.Contains(custom, plain(path))
 }
 
-// commit stands for a value that is not shown. A value without canonical form makes the whole event fail, since its payload has none either.
-func commit(value any) *object {
-	hash, err := evidence.Commitment(text(value))
-	if err != nil {
-		hash = ""
-	}
-	kind := "NoneType"
-	switch value.(type) {
-	case bool:
-		kind = "bool"
-	case string:
-		kind = "str"
-	case integer:
-		kind = "int"
-	case float64:
+// commit stands for a value that is not shown.
+func commit(value jsontext.Value) jsontext.Value {
+	hash, _ := evidence.Commitment(value) // It was read before.
+	kind := map[jsontext.Kind]string{'n': "NoneType", 't': "bool", 'f': "bool", '"': "str", '0': "int", '[': "list", '{': "dict"}[value.Kind()]
+	if kind == "int" && isFloat(value) {
 		kind = "float"
-	case []any:
-		kind = "list"
-	case *object:
-		kind = "dict"
 	}
-	out := newObject()
-	out.set("redacted", true)
-	out.set("sha256", hash)
-	out.set("type", kind)
-	return out
+	return evidence.Object(kv("redacted", true), kv("sha256", hash), kv("type", kind))
 }

@@ -26,6 +26,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
 // Version is what the sandbox answers as its version and exports as software_version.
@@ -64,6 +66,8 @@ type Limits struct {
 	OtherPerMinute int
 	// BodyBytes is the largest body by its Content-Length: 2,000,000. A body without one may be eight times as long, where LoopGrid has no bound.
 	BodyBytes int64
+	// BodiesBytes is how much of all requests' bodies is held at once before further ones are answered with 503: 32 MiB.
+	BodiesBytes int64
 	// Events is how many events the ledger holds before writes are answered with 507: 100,000.
 	Events int
 	// MemoryBytes is how much evidence and set-up the sandbox keeps before writes are answered with 507: 256 MiB, roughly.
@@ -82,6 +86,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.BodyBytes == 0 {
 		l.BodyBytes = 2_000_000
+	}
+	if l.BodiesBytes == 0 {
+		l.BodiesBytes = 32 << 20
 	}
 	if l.Events == 0 {
 		l.Events = 100_000
@@ -124,7 +131,9 @@ type Server struct {
 	suspended chan struct{}
 	seq       int
 	bytes     int64
-	stats     Stats
+	// held is how many bytes of request bodies are in memory.
+	held  int64
+	stats Stats
 	// lines are those of the log that are not written yet.
 	lines []string
 }
@@ -204,16 +213,14 @@ func (s *Server) Events(workspace string) []Event {
 	defer s.mu.Unlock()
 	var events []Event
 	for _, e := range s.ledger(workspace) {
-		event := Event{
+		key, _ := evidence.Unquote(e.idempotencyKey)
+		events = append(events, Event{
 			Seq: int64(e.seq), EventID: e.id, DecisionID: e.decisionID, WorkspaceID: e.workspaceID, EventType: e.kind,
 			OccurredAt: e.occurredAt, ActorType: e.actorType, ActorID: e.actorID, PrivacyMode: e.privacyMode,
 			PayloadCommitment: e.commitment, ContentHash: e.contentHash, PreviousChainHash: e.previousHash, ChainHash: e.chainHash,
 			Signature: e.signature, Key: e.keyID, Payload: slices.Clone(e.shown()), SignedPayload: slices.Clone(e.payload),
-		}
-		if e.idempotencyKey != nil {
-			event.IdempotencyKey = *e.idempotencyKey
-		}
-		events = append(events, event)
+			IdempotencyKey: key,
+		})
 	}
 	return events
 }

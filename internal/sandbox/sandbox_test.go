@@ -107,7 +107,7 @@ func TestUnknownRoutes(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, sandbox.Options{})
 	for _, path := range []string{
-		"/metrics", "/docs", "/api/v1/dashboard", "/api/v1/auth/me", "/api/v1/workspaces/default/audit", "/api/v1/workspaces/default/keys/a/b", "//",
+		"/metrics", "/docs", "/api/v1/dashboard", "/api/v1/auth/me", "/api/v1/workspaces/default/keys/a/b", "//",
 	} {
 		status, body := c.get(path)
 		assert.Equal(t, http.StatusNotFound, status, path)
@@ -235,8 +235,7 @@ func TestLedgerIsBounded(t *testing.T) {
 		for i := range 100 {
 			_, _ = c.post("/api/v1/decisions", fmt.Sprintf(`{"decision_type":"t","workspace_id":"w%d"}`, i))
 		}
-		_, list := c.get("/api/v1/workspaces")
-		assert.Less(t, strings.Count(list, "workspace_id"), 30)
+		assert.Less(t, c.server.Workspaces(), 30)
 	})
 }
 
@@ -275,21 +274,17 @@ func TestKeys(t *testing.T) {
 	now = now.Add(time.Second)
 	assert.Equal(t, http.StatusUnauthorized, list(made.Key), "it has expired")
 
-	second := c.server.CreateKey("default")
-	assert.Equal(t, http.StatusOK, list(second), "no scopes means ingest and read")
+	assert.Equal(t, http.StatusOK, list(c.server.CreateKey("default")), "no scopes means ingest and read")
 	c.key = admin
-	_, body = c.post("/api/v1/workspaces/default/keys", `{}`)
-	require.NoError(t, json.Unmarshal([]byte(body), &made))
-	for _, path := range []string{"/api/v1/workspaces/other/keys/" + made.KeyID, "/api/v1/workspaces/default/keys/key_unknown"} {
-		status, _, _, err := c.send(http.MethodDelete, path, "")
-		require.NoError(t, err)
-		assert.Contains(t, []int{http.StatusForbidden, http.StatusNotFound}, status, path)
+	_, body = c.post("/api/v1/workspaces/default/keys", `{"scopes":[]}`)
+	assert.Contains(t, body, `"scopes":["ingest","read"]`)
+
+	// What administrators did is for them: this is how a client finds out whether a key is one of theirs.
+	for key, want := range map[string]int{admin: http.StatusOK, c.server.CreateKey("default"): http.StatusUnauthorized, "": http.StatusUnauthorized} {
+		c.key = key
+		status, body = c.get("/api/v1/workspaces/default/audit?limit=1")
+		assert.Equal(t, want, status, body)
 	}
-	status, body, _, err := c.send(http.MethodDelete, "/api/v1/workspaces/default/keys/"+made.KeyID, "")
-	require.NoError(t, err)
-	assert.Equal(t, http.StatusOK, status)
-	assert.JSONEq(t, `{"ok":true,"key_id":"`+made.KeyID+`","revoked":true}`, body)
-	assert.Equal(t, http.StatusUnauthorized, list(made.Key))
 }
 
 func TestPolicyVersions(t *testing.T) {
@@ -314,20 +309,6 @@ func TestPolicyVersions(t *testing.T) {
 	status, _ = version("3", `{}`, true)
 	assert.Equal(t, http.StatusConflict, status)
 	assert.Contains(t, evaluate(), `"version":"3"`)
-	status, _ = version("4", `{"x":NaN}`, true)
-	assert.Equal(t, http.StatusConflict, status)
-	_, list := c.get("/api/v1/workspaces/w/policies")
-	var versions []struct {
-		Version string `json:"version"`
-		Active  bool   `json:"active"`
-	}
-	require.NoError(t, json.Unmarshal([]byte(list), &versions))
-	require.Len(t, versions, 3)
-	assert.Equal(t, "3", versions[0].Version)
-	assert.True(t, versions[0].Active)
-	assert.False(t, versions[1].Active)
-	assert.False(t, versions[2].Active)
-
 	next := 4
 	for rule, want := range map[string]string{
 		`{"type":"amount_threshold","field":7}`:                         `"reason":"amount_missing_or_invalid"`,

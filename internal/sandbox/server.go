@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 
@@ -32,18 +33,16 @@ type answer struct {
 	body        []byte
 }
 
-// answerJSON answers 200 with stored JSON text in the spelling of the API. LoopGrid's serialiser gives up on a value of any type that nests
-// deeper than 255 levels; open are those values.
-func answerJSON(stored jsontext.Value, open ...jsontext.Value) (*answer, error) {
-	for _, value := range open {
-		if nesting(value) > maxAnswerNesting {
+// answerJSON answers 200 with JSON text in the spelling of the API. LoopGrid's serialiser gives up on a payload that nests too deep.
+func answerJSON(stored jsontext.Value, payloads ...jsontext.Value) (*answer, error) {
+	for _, payload := range payloads {
+		if evidence.NestsDeeper(payload, maxAnswerNesting) {
 			return nil, errInternal
 		}
 	}
-	return &answer{status: http.StatusOK, contentType: "application/json", body: appendAnswer(nil, stored)}, nil
+	body, err := respell(stored, appendAnswerFloat)
+	return &answer{status: http.StatusOK, contentType: "application/json", body: body}, err
 }
-
-const maxAnswerNesting = 255
 
 // refusal is an answer that tells why not. Its detail is JSON text.
 type refusal struct {
@@ -56,7 +55,7 @@ func (r *refusal) Error() string { return fmt.Sprintf("%d %s", r.status, r.detai
 
 // refuse is a refusal with a sentence.
 func refuse(status int, sentence string) error {
-	return &refusal{status: status, detail: quoted(sentence)}
+	return &refusal{status: status, detail: evidence.Text(sentence)}
 }
 
 // errInternal is an exception of the service that nothing catches.
@@ -68,12 +67,7 @@ func errFull() error {
 }
 
 func (r *refusal) answer() *answer {
-	body := evidence.Object(kv("detail", r.detail))
-	// What a refusal echoes is written by Python's encoder, which refuses what has no canonical form either.
-	if _, err := evidence.AppendCanonical(nil, body); err != nil {
-		return internalError()
-	}
-	return &answer{status: r.status, contentType: "application/json", header: r.header, body: body}
+	return &answer{status: r.status, contentType: "application/json", header: r.header, body: evidence.Object(kv("detail", r.detail))}
 }
 
 func internalError() *answer {
@@ -129,7 +123,7 @@ func (s *Server) answer(r *http.Request) *answer {
 	switch {
 	case route != nil:
 	case allow != "":
-		refused := &refusal{http.StatusMethodNotAllowed, quoted("Method Not Allowed"), [][2]string{{"Allow", allow}}}
+		refused := &refusal{http.StatusMethodNotAllowed, evidence.Text("Method Not Allowed"), [][2]string{{"Allow", allow}}}
 		return refused.answer()
 	default:
 		return s.unknown(r, path)
@@ -185,17 +179,14 @@ type route struct {
 
 // routes is the table of all routes, in LoopGrid's order: where the method does not fit, the first route of that path names the one allowed.
 func routes() []route {
-	const get, post, del = http.MethodGet, http.MethodPost, http.MethodDelete
+	const get, post = http.MethodGet, http.MethodPost
 	return []route{
 		{get, "/", nil, (*Server).home},
 		{get, "/health", nil, (*Server).health},
 		{get, "/ready", nil, (*Server).ready},
 		{get, "/api/v1/system/info", nil, (*Server).systemInfo},
-		{get, "/api/v1/workspaces", nil, (*Server).listWorkspaces},
 		{post, "/api/v1/workspaces", workspaceForm, (*Server).createWorkspace},
 		{post, "/api/v1/workspaces/{}/keys", keyForm, (*Server).createKey},
-		{del, "/api/v1/workspaces/{}/keys/{}", nil, (*Server).revokeKey},
-		{get, "/api/v1/workspaces/{}/policies", nil, (*Server).listPolicies},
 		{post, "/api/v1/workspaces/{}/policies", policyForm, (*Server).createPolicy},
 		{post, "/api/v1/workspaces/{}/policies/evaluate", evaluateForm, (*Server).evaluatePolicy},
 		{post, "/api/v1/decisions", decisionForm, (*Server).createDecision},
@@ -208,6 +199,7 @@ func routes() []route {
 		{get, "/api/v1/decisions/{}/verify", nil, (*Server).verifyDecision},
 		{get, "/api/v1/public-key.pem", nil, (*Server).publicKey},
 		{post, "/api/v1/workspaces/{}/checkpoint", nil, (*Server).createCheckpoint},
+		{get, "/api/v1/workspaces/{}/audit", nil, (*Server).audit},
 		{get, "/api/v1/decisions/{}/evidence", nil, (*Server).exportEvidence},
 		{get, "/api/v1/decisions/{}/payload-status", nil, (*Server).payloadStatus},
 		{post, "/api/v1/decisions/{}/payload/erase", eraseForm, (*Server).erasePayloads},
@@ -262,7 +254,7 @@ func (s *Server) unknown(r *http.Request, path string) *answer {
 		}
 		return &answer{status: http.StatusTemporaryRedirect, header: [][2]string{{"Location", target.String()}}}
 	}
-	refused := &refusal{status: http.StatusNotFound, detail: quoted("Not Found")}
+	refused := &refusal{status: http.StatusNotFound, detail: evidence.Text("Not Found")}
 	return refused.answer()
 }
 
@@ -271,11 +263,15 @@ var errTooLarge = errors.New("body too large")
 // run reads and validates the body of a request, then runs its route.
 func (s *Server) run(route *route, r *request) (*answer, error) {
 	if route.body != nil {
-		body, err := io.ReadAll(io.LimitReader(r.Body, s.limits.unsized()+1))
-		if err != nil {
+		reader := &bodyReader{s: s, from: io.LimitReader(r.Body, s.limits.unsized()+1)}
+		defer reader.release()
+		body, err := io.ReadAll(reader)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, refuse(http.StatusRequestTimeout, "The body of the request did not arrive in time.")
+		case err != nil:
 			return nil, fmt.Errorf("read body: %w", err)
-		}
-		if int64(len(body)) > s.limits.unsized() {
+		case reader.held > s.limits.unsized():
 			return nil, errTooLarge
 		}
 		if r.form, err = readForm(r.Header.Get("Content-Type"), body); err != nil {
@@ -289,13 +285,6 @@ func (s *Server) run(route *route, r *request) (*answer, error) {
 	return route.run(s, r)
 }
 
-// isJSON says whether LoopGrid reads a body of this content type as JSON. Any other is bytes to it.
-func isJSON(contentType string) bool {
-	media, _, _ := strings.Cut(contentType, ";")
-	kind, sub, _ := strings.Cut(strings.ToLower(strings.TrimSpace(media)), "/")
-	return kind == "application" && (sub == "json" || strings.HasSuffix(sub, "+json"))
-}
-
 func (s *Server) home(*request) (*answer, error) {
 	const page = "<!doctype html><title>LoopGrid sandbox</title><p>This is the sandbox of loopgrid-mcp: LoopGrid in memory, for trying and " +
 		"testing. Nothing here is evidence.</p>\n"
@@ -305,22 +294,15 @@ func (s *Server) home(*request) (*answer, error) {
 func (s *Server) health(*request) (*answer, error) {
 	uptime := strconv.FormatFloat(s.now().Sub(s.started).Seconds(), 'f', 1, 64)
 	return answerJSON(evidence.Object(
-		kv("ok", boolean(true)),
-		kv("service", quoted("loopgrid")),
-		kv("version", quoted(Version)),
-		kv("evidence_profile", quoted(profile)),
+		kv("ok", true), kv("service", "loopgrid"), kv("version", Version), kv("evidence_profile", profile),
 		kv("uptime_seconds", jsontext.Value(uptime)),
 	))
 }
 
 func (s *Server) ready(*request) (*answer, error) {
 	return answerJSON(evidence.Object(
-		kv("ready", boolean(true)),
-		kv("database", quoted("ok")),
-		kv("signer", quoted(signerProvider)),
-		kv("payload_vault", quoted("aes-256-gcm")),
-		kv("timestamping", quoted("not_configured")),
-		kv("version", quoted(Version)),
+		kv("ready", true), kv("database", "ok"), kv("signer", signerProvider), kv("payload_vault", "aes-256-gcm"),
+		kv("timestamping", "not_configured"), kv("version", Version),
 	))
 }
 
@@ -331,17 +313,11 @@ func (s *Server) systemInfo(*request) (*answer, error) {
 		provider = "postgresql"
 	}
 	return answerJSON(evidence.Object(
-		kv("version", quoted(Version)),
-		kv("evidence_profile", quoted(profile)),
-		kv("stage", quoted("sandbox")),
-		kv("environment", quoted("development")),
-		kv("database", evidence.Object(kv("provider", quoted(provider)))),
-		kv("signer", s.signer()),
-		kv("payload_vault", evidence.Object(kv("key_source", quoted("memory")))),
-		kv("timestamping", evidence.Object(kv("provider", quoted("not_configured")))),
-		kv("mcp_proxy", evidence.Object(kv("enabled", boolean(false)))),
-		kv("lifecycle", evidence.Object(kv("enforced", boolean(true)))),
-		kv("deployment_security", evidence.Object(kv("human_auth_required", boolean(s.auth)))),
+		kv("version", Version), kv("evidence_profile", profile), kv("stage", "sandbox"), kv("environment", "development"),
+		kv("database", evidence.Object(kv("provider", provider))), kv("signer", s.signer()),
+		kv("payload_vault", evidence.Object(kv("key_source", "memory"))), kv("timestamping", evidence.Object(kv("provider", "not_configured"))),
+		kv("mcp_proxy", evidence.Object(kv("enabled", false))), kv("lifecycle", evidence.Object(kv("enforced", true))),
+		kv("deployment_security", evidence.Object(kv("human_auth_required", s.auth))),
 	))
 }
 

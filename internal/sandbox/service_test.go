@@ -103,8 +103,9 @@ func TestSuspended(t *testing.T) {
 			send := func(name, method, path, body string) {
 				wg.Go(func() {
 					status, answer, _, err := c.send(method, path, body)
-					assert.NoError(t, err)
-					assert.Less(t, status, 500, answer)
+					if assert.NoError(t, err) {
+						assert.Less(t, status, 500, answer)
+					}
 					answered <- name
 				})
 			}

@@ -2,7 +2,7 @@ package sandbox
 
 import (
 	"errors"
-	"math"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -19,19 +19,25 @@ import (
 type form struct {
 	// place is "body" or "query".
 	place string
-	in    *object
+	in    jsontext.Value
+	sent  map[string]jsontext.Value
 	// values are the validated fields, defaults filled in.
-	values   map[string]any
+	values   map[string]jsontext.Value
 	problems []jsontext.Value
 }
 
-// problem records what is wrong with the value at loc. The context is optional.
-func (f *form) problem(kind string, loc []any, message string, input any, context ...evidence.Field) {
-	fields := []evidence.Field{kv("type", quoted(kind)), kv("loc", text(loc)), kv("msg", quoted(message)), kv("input", text(input))}
+// problem records what is wrong with the input at a place; the context is optional. It returns false, as the check of a field that fails does.
+func (f *form) problem(kind string, loc []any, message string, input any, context ...evidence.Field) bool {
+	place := []jsontext.Value{evidence.Text(f.place)}
+	for _, step := range loc {
+		place = append(place, text(step))
+	}
+	fields := []evidence.Field{kv("type", kind), kv("loc", place), kv("msg", message), kv("input", input)}
 	if len(context) > 0 {
 		fields = append(fields, kv("ctx", evidence.Object(context...)))
 	}
 	f.problems = append(f.problems, evidence.Object(fields...))
+	return false
 }
 
 // err returns the refusal that lists the problems, nil where there are none.
@@ -39,102 +45,83 @@ func (f *form) err() error {
 	if len(f.problems) == 0 {
 		return nil
 	}
-	detail := jsontext.Value("[")
-	for i, problem := range f.problems {
-		if i > 0 {
-			detail = append(detail, ',')
-		}
-		detail = append(detail, problem...)
-	}
-	return &refusal{status: http.StatusUnprocessableEntity, detail: append(detail, ']')}
+	return &refusal{status: http.StatusUnprocessableEntity, detail: evidence.Array(f.problems...)}
 }
 
 // readForm parses a request body. What is no JSON object is a problem of the body as a whole.
 func readForm(contentType string, body []byte) (*form, error) {
-	f := &form{place: "body", values: map[string]any{}}
-	var value any
-	switch {
+	f := &form{place: "body", values: map[string]jsontext.Value{}}
+	media, _, _ := strings.Cut(strings.ToLower(contentType), ";")
+	switch kind, sub, _ := strings.Cut(strings.TrimSpace(media), "/"); {
 	case len(body) == 0:
-	case !isJSON(contentType):
-		if !utf8.Valid(body) {
-			return nil, errInternal // LoopGrid echoes the body as text.
-		}
-		value = string(body)
-	default:
+		f.problem("missing", nil, "Field required", nil)
+		return nil, f.err()
+	case kind == "application" && (sub == "json" || strings.HasSuffix(sub, "+json")):
 		var err error
-		value, err = parseBody(body)
-		var syntax *syntaxError
-		switch {
-		case errors.As(err, &syntax):
-			f.problem("json_invalid", []any{"body", at(syntax.Position)}, "JSON decode error", newObject(),
-				kv("error", quoted(syntax.Message)))
-			return nil, f.err()
-		case err != nil:
-			return nil, refuse(http.StatusBadRequest, "There was an error parsing the body")
+		if f.in, err = readJSON(f, body); err != nil {
+			return nil, err
 		}
-	}
-	switch in := value.(type) {
-	case *object:
-		f.in = in
-		return f, nil
-	case nil:
-		f.problem("missing", []any{"body"}, "Field required", nil)
 	default:
-		f.problem("model_attributes_type", []any{"body"}, "Input should be a valid dictionary or object to extract fields from", value)
+		f.in = evidence.Text(string(body)) // LoopGrid takes it for text.
 	}
-	return nil, f.err()
+	if f.in.Kind() != '{' {
+		f.problem("model_attributes_type", nil, "Input should be a valid dictionary or object to extract fields from", f.in)
+		return nil, f.err()
+	}
+	f.sent = maps.Collect(evidence.Members(f.in))
+	return f, nil
+}
+
+// syntax refuses a body that is no JSON. The error's words are the parser's, its place is counted in bytes.
+func (f *form) syntax(err error) error {
+	at, reason := 0, err.Error()
+	if syntax := (*jsontext.SyntacticError)(nil); errors.As(err, &syntax) {
+		at, reason = int(syntax.ByteOffset), syntax.Err.Error()
+	}
+	f.problem("json_invalid", []any{at}, "JSON decode error", evidence.Object(), kv("error", reason))
+	return f.err()
 }
 
 // queryForm is the form of a query, in which every value is a string and the last of a name counts.
 func queryForm(query url.Values) *form {
-	f := &form{place: "query", in: newObject(), values: map[string]any{}}
+	f := &form{place: "query", sent: map[string]jsontext.Value{}, values: map[string]jsontext.Value{}}
 	for name, values := range query {
-		f.in.set(name, values[len(values)-1])
+		f.sent[name] = evidence.Text(strings.ToValidUTF8(values[len(values)-1], "\ufffd"))
 	}
 	return f
 }
 
-func at(position int) integer { return integer(strconv.Itoa(position)) }
-
-// loc is where a field of the form stands.
-func (f *form) loc(name string, more ...any) []any { return append([]any{f.place, name}, more...) }
-
-// field returns what was sent for a field. Where nothing was sent, it takes the fallback, or reports a required field as missing.
-func (f *form) field(name string, fallback any) (value any, sent bool) {
-	if value, sent = f.in.values[name]; sent {
-		return value, true
+// field validates one field: what was sent has to pass the check, what was not has its fallback. A fallback of nil makes the field required, one
+// of null allows null.
+func (f *form) field(name string, fallback any, check func(value jsontext.Value) bool) {
+	value, sent := f.sent[name]
+	switch {
+	case !sent && fallback == nil:
+		f.problem("missing", []any{name}, "Field required", f.in)
+	case !sent || string(value) == "null" && fallback != nil && string(text(fallback)) == "null":
+		f.values[name] = text(fallback)
+	case check(value):
+		f.values[name] = value
 	}
-	if fallback == (requirement{}) {
-		f.problem("missing", f.loc(name), "Field required", f.in)
-		return nil, false
-	}
-	f.values[name] = fallback
-	return nil, false
 }
 
-// requirement is the type of the fallback that a required field has.
-type requirement struct{}
+// null is the fallback of a field that may be null.
+func null() jsontext.Value { return jsontext.Value("null") }
 
 // text is a string of at least shortest and at most longest characters; longest 0 means any.
 func (f *form) text(name string, fallback any, shortest, longest int) {
-	value, sent := f.field(name, fallback)
-	if !sent || value == nil && fallback == nil {
-		return
-	}
-	s, ok := value.(string)
-	switch length := utf8.RuneCountInString(s); {
-	case !ok:
-		f.problem("string_type", f.loc(name), "Input should be a valid string", value)
-	case !utf8.ValidString(s):
-		// The surrogate in the echo makes it a 500.
-		f.problem("string_unicode", f.loc(name), "Input should be a valid string, unable to parse raw data as a unicode string", value)
-	case length < shortest:
-		f.problem("string_too_short", f.loc(name), "String should have at least "+characters(shortest), value, kv("min_length", number(shortest)))
-	case longest > 0 && length > longest:
-		f.problem("string_too_long", f.loc(name), "String should have at most "+characters(longest), value, kv("max_length", number(longest)))
-	default:
-		f.values[name] = s
-	}
+	f.field(name, fallback, func(value jsontext.Value) bool {
+		s, ok := evidence.Unquote(value)
+		switch length := utf8.RuneCountInString(s); {
+		case !ok:
+			return f.problem("string_type", []any{name}, "Input should be a valid string", value)
+		case length < shortest:
+			return f.problem("string_too_short", []any{name}, "String should have at least "+characters(shortest), value, kv("min_length", shortest))
+		case longest > 0 && length > longest:
+			return f.problem("string_too_long", []any{name}, "String should have at most "+characters(longest), value, kv("max_length", longest))
+		}
+		return true
+	})
 }
 
 func characters(n int) string {
@@ -144,235 +131,160 @@ func characters(n int) string {
 	return strconv.Itoa(n) + " characters"
 }
 
-// oneOf is one of some strings; null is taken where it is the fallback.
+// oneOf is one of some strings.
 func (f *form) oneOf(name string, fallback any, allowed ...string) {
-	value, sent := f.field(name, fallback)
-	if !sent || value == nil && fallback == nil {
-		return
-	}
-	if f.literal(f.loc(name), value, allowed) {
-		f.values[name] = value
-	}
+	f.field(name, fallback, func(value jsontext.Value) bool { return f.literal([]any{name}, value, allowed) })
 }
 
-func (f *form) literal(loc []any, value any, allowed []string) bool {
-	if s, ok := value.(string); ok && slices.Contains(allowed, s) {
+func (f *form) literal(loc []any, value jsontext.Value, allowed []string) bool {
+	if s, ok := evidence.Unquote(value); ok && slices.Contains(allowed, s) {
 		return true
 	}
 	last := len(allowed) - 1
 	expected := "'" + strings.Join(allowed[:last], "', '") + "' or '" + allowed[last] + "'"
-	f.problem("literal_error", loc, "Input should be "+expected, value, kv("expected", quoted(expected)))
-	return false
+	return f.problem("literal_error", loc, "Input should be "+expected, value, kv("expected", expected))
 }
 
 // object is a JSON object.
 func (f *form) object(name string, fallback any) {
-	value, sent := f.field(name, fallback)
-	if !sent {
-		return
-	}
-	if o, ok := value.(*object); ok {
-		f.values[name] = o
-		return
-	}
-	f.problem("dict_type", f.loc(name), "Input should be a valid dictionary", value)
+	f.field(name, fallback, func(value jsontext.Value) bool {
+		return value.Kind() == '{' || f.problem("dict_type", []any{name}, "Input should be a valid dictionary", value)
+	})
 }
 
 // texts is a list of strings, each of them one of allowed if there are any.
-func (f *form) texts(name string, fallback []any, allowed ...string) {
-	value, sent := f.field(name, fallback)
-	if !sent {
-		return
-	}
-	list, ok := value.([]any)
-	if !ok {
-		f.problem("list_type", f.loc(name), "Input should be a valid list", value)
-		return
-	}
-	for i, element := range list {
-		if len(allowed) > 0 {
-			f.literal(f.loc(name, at(i)), element, allowed)
-		} else if _, ok := element.(string); !ok {
-			f.problem("string_type", f.loc(name, at(i)), "Input should be a valid string", element)
+func (f *form) texts(name string, fallback []string, allowed ...string) {
+	f.field(name, fallback, func(value jsontext.Value) bool {
+		if value.Kind() != '[' {
+			return f.problem("list_type", []any{name}, "Input should be a valid list", value)
 		}
-	}
-	f.values[name] = list
+		ok, i := true, 0
+		for element := range evidence.Elements(value) {
+			if len(allowed) > 0 {
+				ok = f.literal([]any{name, i}, element, allowed) && ok
+			} else if element.Kind() != '"' {
+				ok = f.problem("string_type", []any{name, i}, "Input should be a valid string", element)
+			}
+			i++
+		}
+		return ok
+	})
 }
 
-// whole is an integer between least and most; null is taken where it is the fallback. The value is an int.
+// whole is an integer between least and most, in a query as text.
 func (f *form) whole(name string, fallback any, least, most int) {
-	value, sent := f.field(name, fallback)
-	if !sent || value == nil && fallback == nil {
-		return
-	}
-	var n float64
-	switch v := value.(type) {
-	case integer:
-		n, _ = strconv.ParseFloat(string(v), 64)
-	case float64:
-		if n = v; v != math.Trunc(v) {
-			f.problem("int_from_float", f.loc(name), "Input should be a valid integer, got a number with a fractional part", value)
-			return
+	f.field(name, fallback, func(value jsontext.Value) bool {
+		n, err := strconv.Atoi(strings.Trim(string(value), `"`))
+		switch {
+		case err != nil:
+			return f.problem("int_parsing", []any{name}, "Input should be a valid integer, unable to parse string as an integer", value)
+		case n < least:
+			return f.problem("greater_than_equal", []any{name}, "Input should be greater than or equal to "+strconv.Itoa(least), value, kv("ge", least))
+		case n > most:
+			return f.problem("less_than_equal", []any{name}, "Input should be less than or equal to "+strconv.Itoa(most), value, kv("le", most))
 		}
-	case bool:
-		if n = 0; v {
-			n = 1
-		}
-	case string:
-		digits, fraction, _ := strings.Cut(strings.TrimSpace(v), ".")
-		parsed, err := strconv.Atoi(strings.ReplaceAll(digits, "_", ""))
-		if err != nil || strings.Trim(fraction, "0") != "" {
-			f.problem("int_parsing", f.loc(name), "Input should be a valid integer, unable to parse string as an integer", value)
-			return
-		}
-		n = float64(parsed)
-	default:
-		f.problem("int_type", f.loc(name), "Input should be a valid integer", value)
-		return
-	}
-	switch {
-	case n < float64(least):
-		f.problem("greater_than_equal", f.loc(name), "Input should be greater than or equal to "+strconv.Itoa(least), value, kv("ge", number(least)))
-	case n > float64(most):
-		f.problem("less_than_equal", f.loc(name), "Input should be less than or equal to "+strconv.Itoa(most), value, kv("le", number(most)))
-	default:
-		f.values[name] = int(n)
-	}
+		return true
+	})
 }
 
-// boolean is true or false, or one of the words and numbers that pydantic takes for them.
+// boolean is true or false, in a query as text.
 func (f *form) boolean(name string, fallback bool) {
-	value, sent := f.field(name, fallback)
-	if !sent {
-		return
-	}
-	var word string
-	switch v := value.(type) {
-	case bool:
-		f.values[name] = v
-		return
-	case string:
-		word = strings.ToLower(v)
-	case integer:
-		word = string(v)
-	case float64:
-		if v == 0 || v == 1 {
-			f.values[name] = v == 1
-			return
-		}
-	}
-	switch word {
-	case "1", "t", "true", "y", "yes", "on":
-		f.values[name] = true
-		return
-	case "0", "f", "false", "n", "no", "off":
-		f.values[name] = false
-		return
-	}
-	switch value.(type) {
-	case string, integer:
-		f.problem("bool_parsing", f.loc(name), "Input should be a valid boolean, unable to interpret input", value)
-	default:
-		f.problem("bool_type", f.loc(name), "Input should be a valid boolean", value)
-	}
+	f.field(name, fallback, func(value jsontext.Value) bool {
+		_, err := strconv.ParseBool(strings.Trim(string(value), `"`))
+		return err == nil || f.problem("bool_parsing", []any{name}, "Input should be a valid boolean, unable to interpret input", value)
+	})
 }
 
 // str returns a validated string, "" where it is null.
 func (f *form) str(name string) string {
-	s, _ := f.values[name].(string)
+	s, _ := evidence.Unquote(f.values[name])
 	return s
-}
-
-// strOrNil returns a validated string that may be null.
-func (f *form) strOrNil(name string) *string {
-	if s, ok := f.values[name].(string); ok {
-		return &s
-	}
-	return nil
-}
-
-// obj returns a validated object.
-func (f *form) obj(name string) *object {
-	o, _ := f.values[name].(*object)
-	return o
 }
 
 // list returns a validated list of strings.
 func (f *form) list(name string) []string {
-	values, _ := f.values[name].([]any)
 	var list []string
-	for _, value := range values {
-		if s, ok := value.(string); ok {
-			list = append(list, s)
-		}
+	for element := range evidence.Elements(f.values[name]) {
+		s, _ := evidence.Unquote(element)
+		list = append(list, s)
 	}
 	return list
 }
 
 // num returns a validated integer, 0 where it is null.
 func (f *form) num(name string) int {
-	n, _ := f.values[name].(int)
+	n, _ := strconv.Atoi(strings.Trim(string(f.values[name]), `"`))
 	return n
+}
+
+// is returns a validated boolean.
+func (f *form) is(name string) bool {
+	b, _ := strconv.ParseBool(strings.Trim(string(f.values[name]), `"`))
+	return b
 }
 
 // privacyModes are LoopGrid's, in its order.
 func privacyModes() []string { return []string{modeFull, modeRedacted, modeProofOnly} }
 
+// capturedObjects are the objects of a decision, in their order.
+func capturedObjects() []string {
+	return []string{"agent", "authority", "model", "context", "input", "proposed_action", "metadata"}
+}
+
 func decisionForm(f *form) {
-	f.text("decision_type", requirement{}, 1, 120)
+	f.text("decision_type", nil, 1, 120)
 	f.text("service_name", "ai-agent", 0, 120)
 	f.text("workspace_id", defaultWorkspace, 0, 64)
-	f.oneOf("privacy_mode", nil, privacyModes()...)
-	f.text("idempotency_key", nil, 0, 160)
-	for _, name := range []string{"agent", "authority", "model", "context", "input", "proposed_action", "metadata"} {
-		f.object(name, newObject())
+	f.oneOf("privacy_mode", null(), privacyModes()...)
+	f.text("idempotency_key", null(), 0, 160)
+	for _, name := range capturedObjects() {
+		f.object(name, evidence.Object())
 	}
 }
 
 func eventForm(f *form) {
-	f.oneOf("event_type", requirement{}, modelCompleted, policyEvaluated, humanApproved, humanRejected, toolRequested, toolResult, toolExecuted,
+	f.oneOf("event_type", nil, modelCompleted, policyEvaluated, humanApproved, humanRejected, toolRequested, toolResult, toolExecuted,
 		outcomeObserved, humanAdjudicated, "incident_flagged", replayExecuted, "checkpoint_created", "telemetry_ingested", mcpToolRequested,
 		mcpToolResult, payloadErased)
 	f.oneOf("actor_type", "system", "agent", "human", "system", "tool", "policy", "integration")
 	f.text("actor_id", "loopgrid", 0, 0)
-	f.object("payload", newObject())
-	f.oneOf("privacy_mode", nil, privacyModes()...)
-	f.text("idempotency_key", nil, 0, 160)
+	f.object("payload", evidence.Object())
+	f.oneOf("privacy_mode", null(), privacyModes()...)
+	f.text("idempotency_key", null(), 0, 160)
 }
 
 func reviewForm(f *form) {
-	f.oneOf("action", requirement{}, "approve", "reject")
-	f.text("reviewer", requirement{}, 1, 160)
+	f.oneOf("action", nil, "approve", "reject")
+	f.text("reviewer", nil, 1, 160)
 	f.text("reason", "", 0, 1000)
 }
 
 func evaluateForm(f *form) {
-	f.text("policy_id", requirement{}, 0, 0)
-	f.object("proposed_action", requirement{})
-	f.object("authority", newObject())
-	f.object("context", newObject())
+	f.text("policy_id", nil, 0, 0)
+	f.object("proposed_action", nil)
+	f.object("authority", evidence.Object())
+	f.object("context", evidence.Object())
 }
 
 func workspaceForm(f *form) {
-	f.text("name", requirement{}, 1, 160)
+	f.text("name", nil, 1, 160)
 	f.oneOf("environment", "development", "development", "staging", "production")
 	f.oneOf("privacy_mode", modeFull, privacyModes()...)
 	f.whole("retention_days", 90, 1, 3650)
-	f.texts("redaction_fields", nil)
+	f.texts("redaction_fields", []string{})
 }
 
 func keyForm(f *form) {
 	f.text("name", "Default ingestion key", 1, 120)
-	f.text("description", "", 0, 500)
-	f.texts("scopes", []any{scopeIngest, scopeRead}, scopeIngest, scopeRead, scopeReview, scopeAdmin)
-	f.whole("expires_in_days", nil, 1, 3650)
+	f.texts("scopes", []string{scopeIngest, scopeRead}, scopeIngest, scopeRead, scopeReview, scopeAdmin)
+	f.whole("expires_in_days", null(), 1, 3650)
 }
 
 func policyForm(f *form) {
-	f.text("policy_id", requirement{}, 1, 96)
-	f.text("name", requirement{}, 1, 160)
-	f.text("version", requirement{}, 1, 48)
-	f.object("rule", requirement{})
+	f.text("policy_id", nil, 1, 96)
+	f.text("name", nil, 1, 160)
+	f.text("version", nil, 1, 48)
+	f.object("rule", nil)
 	f.boolean("active", true)
 }
 

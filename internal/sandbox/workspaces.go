@@ -14,12 +14,11 @@ const defaultWorkspace = "default"
 
 // workspace is one workspace with its chain.
 type workspace struct {
-	id, name, environment, privacyMode, created string
-	retentionDays                               int
-	redaction                                   []string
-	// order is the place among the workspaces.
-	order       int
-	events      []*event
+	id, privacyMode string
+	retentionDays   int
+	redaction       []string
+	events          []*event
+	// byKey are the events by their idempotency keys, in quotes.
 	byKey       map[string]*event
 	checkpoints []*checkpoint
 	turn        turnstile
@@ -30,7 +29,7 @@ func (s *Server) workspace(id string) *workspace {
 	if ws := s.workspaces[id]; ws != nil {
 		return ws
 	}
-	return s.newWorkspace(workspace{id: id, name: "Acme Support", environment: "development", privacyMode: modeFull, retentionDays: 90})
+	return s.newWorkspace(workspace{id: id, privacyMode: modeFull, retentionDays: 90})
 }
 
 // use is workspace for a client, who can fill the memory with workspaces. The caller does not hold mu.
@@ -44,35 +43,10 @@ func (s *Server) use(id string) (*workspace, error) {
 }
 
 func (s *Server) newWorkspace(ws workspace) *workspace {
-	ws.created = isoTime(s.now())
-	ws.order = len(s.workspaces)
 	ws.byKey = map[string]*event{}
 	ws.turn = newTurnstile()
 	s.workspaces[ws.id] = &ws
 	return &ws
-}
-
-func (ws *workspace) answer() jsontext.Value {
-	return evidence.Object(
-		kv("workspace_id", quoted(ws.id)),
-		kv("name", quoted(ws.name)),
-		kv("environment", quoted(ws.environment)),
-		kv("privacy_mode", quoted(ws.privacyMode)),
-		kv("retention_days", number(ws.retentionDays)),
-		kv("redaction_fields", texts(ws.redaction)),
-		kv("created_at", quoted(ws.created)),
-	)
-}
-
-// listWorkspaces is GET /api/v1/workspaces, which asks nobody for a credential.
-func (s *Server) listWorkspaces(*request) (*answer, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := make([]jsontext.Value, len(s.workspaces))
-	for _, ws := range s.workspaces {
-		list[ws.order] = ws.answer()
-	}
-	return answerJSON(array(list))
 }
 
 // createWorkspace is POST /api/v1/workspaces.
@@ -87,10 +61,13 @@ func (s *Server) createWorkspace(r *request) (*answer, error) {
 	if !s.charge(len(strings.Join(redaction, ""))) {
 		return nil, errFull()
 	}
-	return answerJSON(s.newWorkspace(workspace{
-		id: "ws_" + randomHex(16), name: f.str("name"), environment: f.str("environment"), privacyMode: f.str("privacy_mode"),
-		retentionDays: f.num("retention_days"), redaction: redaction,
-	}).answer())
+	ws := s.newWorkspace(workspace{
+		id: "ws_" + randomHex(16), privacyMode: f.str("privacy_mode"), retentionDays: f.num("retention_days"), redaction: redaction,
+	})
+	return answerJSON(evidence.Object(
+		kv("workspace_id", ws.id), kv("name", f.str("name")), kv("environment", f.str("environment")), kv("privacy_mode", ws.privacyMode),
+		kv("retention_days", ws.retentionDays), kv("redaction_fields", ws.redaction), kv("created_at", isoTime(s.now())),
+	))
 }
 
 // checkpoint is a signed head of a chain.
@@ -110,9 +87,8 @@ func (s *Server) createCheckpoint(r *request) (*answer, error) {
 	events := s.ledger(workspace)
 	if len(events) == 0 {
 		return answerJSON(evidence.Object(
-			kv("workspace_id", quoted(workspace)), kv("status", quoted("empty")), kv("checkpoint_id", null()), kv("ledger_seq", null()),
-			kv("chain_hash", null()), kv("signature", null()), kv("key_id", null()), kv("signature_algorithm", null()),
-			kv("external_timestamp", boolean(false)), kv("signer", s.signer()),
+			kv("workspace_id", workspace), kv("status", "empty"), kv("checkpoint_id", nil), kv("ledger_seq", nil), kv("chain_hash", nil),
+			kv("signature", nil), kv("key_id", nil), kv("signature_algorithm", nil), kv("external_timestamp", false), kv("signer", s.signer()),
 		))
 	}
 	if !s.charge(0) {
@@ -126,15 +102,22 @@ func (s *Server) createCheckpoint(r *request) (*answer, error) {
 	ws := s.workspaces[workspace]
 	ws.checkpoints = append(ws.checkpoints, cp)
 	return answerJSON(evidence.Object(
-		kv("workspace_id", quoted(workspace)), kv("status", null()), kv("checkpoint_id", quoted(cp.id)), kv("ledger_seq", number(cp.seq)),
-		kv("chain_hash", quoted(cp.chainHash)), kv("signature", quoted(cp.signature)), kv("key_id", quoted(cp.keyID)),
-		kv("signature_algorithm", quoted(signatureAlgorithm)), kv("external_timestamp", boolean(false)), kv("created_at", quoted(cp.created)),
-		kv("timestamp_provider", quoted("not_configured")), kv("timestamp_status", quoted("not_configured")),
+		kv("workspace_id", workspace), kv("status", nil), kv("checkpoint_id", cp.id), kv("ledger_seq", cp.seq), kv("chain_hash", cp.chainHash),
+		kv("signature", cp.signature), kv("key_id", cp.keyID), kv("signature_algorithm", signatureAlgorithm), kv("external_timestamp", false),
+		kv("created_at", cp.created), kv("timestamp_provider", "not_configured"), kv("timestamp_status", "not_configured"),
 		kv("timestamp_detail", evidence.Object(
-			kv("configured", boolean(false)), kv("external_timestamp", boolean(false)), kv("provider", quoted("not_configured")),
-			kv("note", quoted("The sandbox asks no timestamp authority.")),
+			kv("configured", false), kv("external_timestamp", false), kv("provider", "not_configured"),
+			kv("note", "The sandbox asks no timestamp authority."),
 		)),
 	))
+}
+
+// audit is GET /api/v1/workspaces/{w}/audit: what administrators did, of which the sandbox keeps nothing. It tells whether a key is one of theirs.
+func (s *Server) audit(r *request) (*answer, error) {
+	if err := s.authorize(r, r.params[0], scopeAdmin); err != nil {
+		return nil, err
+	}
+	return answerJSON(evidence.Array())
 }
 
 // payloadStatus is GET /api/v1/decisions/{id}/payload-status.
@@ -148,23 +131,23 @@ func (s *Server) payloadStatus(r *request) (*answer, error) {
 	var list []jsontext.Value
 	for _, e := range d.events {
 		list = append(list, evidence.Object(
-			kv("event_id", quoted(e.id)), kv("event_type", quoted(e.kind)), kv("privacy_mode", quoted(e.privacyMode)), kv("payload", e.blob.status())))
+			kv("event_id", e.id), kv("event_type", e.kind), kv("privacy_mode", e.privacyMode), kv("payload", e.blob.status())))
 	}
-	return answerJSON(evidence.Object(kv("decision_id", quoted(d.id)), kv("events", array(list))))
+	return answerJSON(evidence.Object(kv("decision_id", d.id), kv("events", list)))
 }
 
 // status tells whether a clear payload is still there.
 func (b *blob) status() jsontext.Value {
 	if b == nil {
-		return evidence.Object(kv("mode", quoted("not_vaulted")), kv("available", boolean(false)))
+		return evidence.Object(kv("mode", "not_vaulted"), kv("available", false))
 	}
-	erasedAt, reason := null(), null()
+	var erasedAt, reason any
 	if b.erasedAt != "" {
-		erasedAt, reason = quoted(b.erasedAt), quoted(b.reason)
+		erasedAt, reason = b.erasedAt, b.reason
 	}
 	return evidence.Object(
-		kv("mode", quoted("encrypted_vault")), kv("payload_id", quoted(b.id)), kv("available", boolean(b.erasedAt == "")),
-		kv("sha256", quoted(b.sha256)), kv("expires_at", quoted(b.expires)), kv("erased_at", erasedAt), kv("erasure_reason", reason),
+		kv("mode", "encrypted_vault"), kv("payload_id", b.id), kv("available", b.erasedAt == ""),
+		kv("sha256", b.sha256), kv("expires_at", b.expires), kv("erased_at", erasedAt), kv("erasure_reason", reason),
 	)
 }
 
@@ -185,12 +168,9 @@ func (s *Server) erasePayloads(r *request) (*answer, error) {
 			}
 		}
 		s.mu.Unlock()
-		payload := newObject()
-		payload.set("erased_payload_count", at(erased))
-		payload.set("reason", reason)
-		payload.set("proof_preserved", true)
+		payload := evidence.Object(kv("erased_payload_count", erased), kv("reason", reason), kv("proof_preserved", true))
 		if _, err := t.append(draft{
-			decisionID: d.id, kind: payloadErased, actorType: "system", actorID: "retention-engine", payload: payload, privacyMode: modeRedacted,
+			decisionID: d.id, kind: payloadErased, actorType: "system", actorID: text("retention-engine"), payload: payload, privacyMode: modeRedacted,
 		}); err != nil {
 			return nil, err
 		}
@@ -199,7 +179,7 @@ func (s *Server) erasePayloads(r *request) (*answer, error) {
 			return nil, err
 		}
 		return answerJSON(evidence.Object(
-			kv("decision_id", quoted(d.id)), kv("erased_payloads", number(erased)), kv("ledger_integrity_valid", boolean(valid))))
+			kv("decision_id", d.id), kv("erased_payloads", erased), kv("ledger_integrity_valid", valid)))
 	})
 }
 
@@ -216,10 +196,10 @@ func (ws *workspace) covering(seq int) *checkpoint {
 // manifest is the checkpoint as a bundle's manifest names it.
 func (cp *checkpoint) manifest() jsontext.Value {
 	return evidence.Object(
-		kv("checkpoint_id", quoted(cp.id)), kv("workspace_id", quoted(cp.workspace)), kv("ledger_seq", number(cp.seq)),
-		kv("chain_hash", quoted(cp.chainHash)), kv("created_at", quoted(cp.created)), kv("signature", quoted(cp.signature)),
-		kv("key_id", quoted(cp.keyID)), kv("signature_algorithm", quoted(signatureAlgorithm)),
-		kv("timestamp_provider", quoted("not_configured")), kv("timestamp_status", quoted("not_configured")),
-		kv("external_timestamp", boolean(false)),
+		kv("checkpoint_id", cp.id), kv("workspace_id", cp.workspace), kv("ledger_seq", cp.seq),
+		kv("chain_hash", cp.chainHash), kv("created_at", cp.created), kv("signature", cp.signature),
+		kv("key_id", cp.keyID), kv("signature_algorithm", signatureAlgorithm),
+		kv("timestamp_provider", "not_configured"), kv("timestamp_status", "not_configured"),
+		kv("external_timestamp", false),
 	)
 }

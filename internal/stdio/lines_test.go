@@ -10,7 +10,6 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -69,53 +68,6 @@ func TestTheOutlineKeepsWhatIsNeededToFindTheID(t *testing.T) {
 	require.Len(t, o.kept, outlineLimit)
 }
 
-func TestMembersOfBrokenObjectsAreFoundAsFarAsTheyCanBe(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]string{
-		`{"a":1,"b" : "x" , "c":{"d":[1,"]"]} }`: `a=1 b="x" c={"d":[1,"]"]} .`,
-		`{}`:                                     `.`,
-		`{"a":}`:                                 `a= .`,
-		`{"a":1 "b":2}`:                          `a=1 "b":2 .`,
-		`{"a":tru e,"b":2}`:                      `a=tru e b=2 .`,
-		`{,,"a":1,,}`:                            `a=1 .`,
-		`{"a":1,"b`:                              `a=1 !`,
-		`{"a":1,"b":[{"c":1}`:                    `a=1 !`,
-		`{"a":1,"b":"\"`:                         `a=1 !`,
-		`{"a":1,"b":2`:                           `a=1 !`,
-		`{"a":1,b:2}`:                            `a=1 !`,
-		`{"a":1,"b"}`:                            `a=1 !`,
-		`{"a":1]`:                                `a=1 !`,
-		`{"a":[1}]}`:                             `a=[1} !`,
-		`{"\u0061\n":"\\"}`:                      "a\n=\"\\\\\" .",
-		`{"\ud800":1,"\x":2}`:                    `\ud800=1 \x=2 .`,
-		`["a"]`:                                  `!`,
-		``:                                       `!`,
-		` {"a":1} x`:                             `a=1 .`,
-		`{"a":"` + "\xff" + `"}`:                 "a=\"\xff\" .",
-	} {
-		var got strings.Builder
-		end := scanObject([]byte(text), func(name []byte, value textSpan) {
-			fmt.Fprintf(&got, "%s=%s ", name, value.of([]byte(text)))
-		})
-		if end < 0 {
-			got.WriteString("!")
-		} else {
-			got.WriteString(".")
-			assert.Equal(t, byte('}'), text[end-1])
-		}
-		assert.Equal(t, want, got.String(), text)
-	}
-}
-
-func TestNesting(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]int{
-		``: 0, `1`: 0, `"[{"`: 0, `{}`: 1, `[[],[[]],{}]`: 3, `{"a":"[[["}`: 1, `[[`: 2, `["`: 1,
-	} {
-		assert.Equal(t, want, nestingOf([]byte(text)), text)
-	}
-}
-
 func TestRequestKeys(t *testing.T) {
 	t.Parallel()
 	for id, want := range map[string]string{
@@ -169,42 +121,7 @@ func TestABrokenOutputIsToldOnce(t *testing.T) {
 	}
 	assert.Equal(t, "ab\nab\n", out.got.String())
 	assert.Equal(t, 1, told)
-	assert.Nil(t, w.above(0), "nothing waits")
-}
-
-// FuzzScan holds the scanner against a complete JSON decoder.
-func FuzzScan(f *testing.F) {
-	for _, seed := range []string{wireInitialize, wireCall("1", "echo", `{"a":[1,{"b":"\\\""}]}`), `{"a":1}{`, `{ "a" : [ ] , "b" : tru } `} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		var got []string
-		end := scanObject(text, func(name []byte, value textSpan) {
-			got = append(got, string(name), string(value.of(text)))
-		})
-		decoder := jsontext.NewDecoder(bytes.NewBuffer(text), lenient()...)
-		if decoder.PeekKind() != '{' {
-			return
-		}
-		whole, err := decoder.ReadValue()
-		if err != nil {
-			return // broken objects need only not panic
-		}
-		require.Equal(t, decoder.InputOffset(), int64(end))
-		var want []string
-		inner := jsontext.NewDecoder(bytes.NewBuffer(bytes.Clone(whole)), lenient()...)
-		_, err = inner.ReadToken()
-		require.NoError(t, err)
-		for inner.PeekKind() != '}' {
-			name, err := inner.ReadValue()
-			require.NoError(t, err)
-			want = append(want, string(unquoteJSON(bytes.Clone(name))))
-			value, err := inner.ReadValue()
-			require.NoError(t, err)
-			want = append(want, string(value))
-		}
-		require.Equal(t, want, got)
-	})
+	assert.Nil(t, w.pendingAbove(0), "nothing waits")
 }
 
 // loopReader repeats a line without end.
@@ -230,16 +147,16 @@ func BenchmarkFraming(b *testing.B) {
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
 			for b.Loop() {
-				message, err := t.Read(b.Context())
+				message, err := t.legacy.Read(b.Context())
 				if err != nil {
 					b.Fatal(err)
 				}
-				t.begun()
+				(&Call{transport: t}).Started()
 				request, ok := message.(*jsonrpc.Request)
 				if !ok {
 					b.Fatal("not a request")
 				}
-				if err := t.Write(b.Context(), &jsonrpc.Response{ID: request.ID, Result: result}); err != nil {
+				if err := t.legacy.Write(b.Context(), &jsonrpc.Response{ID: request.ID, Result: result}); err != nil {
 					b.Fatal(err)
 				}
 			}

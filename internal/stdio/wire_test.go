@@ -188,7 +188,7 @@ func newWireServer(t *Transport, logger *slog.Logger) *wireServer {
 	s := &wireServer{Server: mcp.NewServer(&mcp.Implementation{Name: "wire", Version: "1"}, &mcp.ServerOptions{
 		Logger: logger, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})}
-	s.AddReceivingMiddleware(s.inOrder(t), PinVersion())
+	s.AddReceivingMiddleware(s.inOrder(t))
 	add := func(name string, tool mcp.ToolHandler) {
 		s.AddTool(&mcp.Tool{Name: name, Description: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, tool)
 	}
@@ -199,7 +199,7 @@ func newWireServer(t *Transport, logger *slog.Logger) *wireServer {
 		return wireResult(string(req.Params.Arguments)), nil
 	})
 	add("size", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-		return wireResult(fmt.Sprintf("%d bytes, %d levels", len(req.Params.Arguments), nestingOf(req.Params.Arguments))), nil
+		return wireResult(fmt.Sprintf("%d bytes", len(req.Params.Arguments))), nil
 	})
 	// slow works for the duration in its arguments, whatever happens to its context.
 	add("slow", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -13,9 +12,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/loopgridio/loopgrid-mcp/internal/bridge"
+	"github.com/loopgridio/loopgrid-mcp/examples/story"
 	"github.com/loopgridio/loopgrid-mcp/scripts/launch"
-	"github.com/loopgridio/loopgrid-mcp/scripts/wire"
 )
 
 // checkSums compares the artefacts with checksums.txt.
@@ -58,58 +56,43 @@ func (t *trial) check(ctx context.Context, folder string, i installation) error 
 			return fmt.Errorf("the doctor does not say %q but %q", want, printed)
 		}
 	}
-	return serve(ctx, folder, i)
+	return t.serve(ctx, folder, i)
 }
 
-// serve begins a session, lists the tools and ends it.
-func serve(ctx context.Context, folder string, i installation) (err error) {
+// serve walks the story of a refund with the program, as a host that shows no forms.
+func (t *trial) serve(ctx context.Context, folder string, i installation) (err error) {
 	cmd := exec.CommandContext(ctx, i.program[0], i.program[1:]...)
 	cmd.Dir = folder
-	cmd.Env = launch.Environment(i.environ...)
+	cmd.Env = launch.Environment(append(slices.Clone(i.environ), "LOOPGRID_BASE_URL="+t.service, "LOOPGRID_EVIDENCE_DIR="+filepath.Join(folder, "evidence"),
+		"LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true", "LOOPGRID_MCP_REVIEWER_ID=dist-test")...)
 	var log strings.Builder
 	cmd.Stderr = &log
 	launch.EndGently(cmd)
-	session, err := wire.Start(cmd)
-	if err != nil {
-		return err
-	}
 	defer func() {
-		_, ended := session.Close()
-		if err = errors.Join(err, ended); err != nil && log.Len() > 0 {
+		if err != nil && log.Len() > 0 {
 			err = fmt.Errorf("%w\nIt logged:\n%s", err, strings.TrimSpace(log.String()))
 		}
 	}()
-	if err := session.Initialize("2025-11-25"); err != nil {
-		return err
-	}
-	answer, err := session.Call("tools/list", "{}")
+	host, err := story.Connect(ctx, cmd, nil)
 	if err != nil {
 		return err
 	}
-	var list struct {
-		Result struct {
-			Tools []struct {
-				Name string `json:"name"`
-			} `json:"tools"`
-		} `json:"result"`
+	defer func() { err = errors.Join(err, host.Close()) }()
+	names, err := host.Tools(ctx)
+	if i.tools == nil && err != nil {
+		return err
 	}
-	if err := json.Unmarshal(answer, &list); err != nil {
-		return fmt.Errorf("read tools/list: %w", err)
+	if i.tools != nil && !slices.Equal(slices.Sorted(slices.Values(names)), slices.Sorted(slices.Values(i.tools))) {
+		return fmt.Errorf("tools/list has %q, and the manifest %q", names, i.tools)
 	}
-	var names []string
-	for _, tool := range list.Result.Tools {
-		names = append(names, tool.Name)
-	}
-	want := i.tools
-	if want == nil {
-		for _, tool := range bridge.Document() {
-			want = append(want, tool.Name)
-		}
-	}
-	slices.Sort(names)
-	slices.Sort(want)
-	if !slices.Equal(names, want) {
-		return fmt.Errorf("tools/list has %q, not %q", names, want)
-	}
-	return nil
+	return (&story.Story{Caller: host, DecisionType: "dist_test", Agent: "dist-test", Confirmation: "host"}).Walk(ctx, silent{})
 }
+
+// silent tells nothing.
+type silent struct{}
+
+// Begin does nothing.
+func (silent) Begin(story.Step) {}
+
+// End does nothing.
+func (silent) End(story.Step, story.Told) {}

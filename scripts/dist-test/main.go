@@ -1,5 +1,5 @@
 // Command dist-test installs what make dist has made for this platform, each artefact from disk into a folder of its own, and uses it
-// as a person and a host would: version, the doctor under the name of 0.1.0's second program, and a session over stdio.
+// as a person and a host would: version, the doctor under the name of 0.1.0's second program, and the story of a refund over stdio.
 //
 //	go run ./scripts/dist-test
 //
@@ -121,7 +121,7 @@ func try(ctx context.Context, out io.Writer, dist string, strict bool) (err erro
 		err := t.use(ctx, filepath.Join(scratch, strings.ReplaceAll(way.label, " ", "-")), way.install)
 		switch {
 		case err == nil:
-			fmt.Fprintf(out, "[PASS] %s: version, doctor, initialize, tools/list (%.1f s)\n", way.label, time.Since(began).Seconds())
+			fmt.Fprintf(out, "[PASS] %s: version, doctor, six tools, the story of a refund (%.1f s)\n", way.label, time.Since(began).Seconds())
 		case errors.Is(err, errMissing) && !strict:
 			fmt.Fprintf(out, "[SKIP] %s: %v\n", way.label, err)
 		default:

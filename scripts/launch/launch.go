@@ -20,7 +20,9 @@ import (
 )
 
 // Program is the import path of the program's main package, for [Build] and [BuildRelease].
-const Program = "github.com/loopgridio/loopgrid-mcp/cmd/loopgrid-mcp"
+const Program = module + "/cmd/loopgrid-mcp"
+
+const module = "github.com/loopgridio/loopgrid-mcp"
 
 // stopsWithin is how long a child that was asked to end may take before it is killed.
 const stopsWithin = 2 * time.Second
@@ -37,18 +39,37 @@ func BuildRelease(ctx context.Context, dir, pkg string) (string, error) {
 }
 
 func build(ctx context.Context, dir, pkg string, environ []string, flags ...string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", path.Base(pkg), err)
+	}
 	binary := filepath.Join(dir, path.Base(pkg))
 	if runtime.GOOS == "windows" {
 		binary += ".exe"
 	}
-	args := append([]string{"build", "-buildvcs=false", "-o", binary}, flags...)
+	root, err := moduleDir(ctx)
+	if err != nil {
+		return "", fmt.Errorf("build %s: %w", path.Base(pkg), err)
+	}
+	args := append([]string{"-C", root, "build", "-buildvcs=false", "-o", binary}, flags...)
 	cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
 	cmd.Env = environ
 	EndGently(cmd)
+	// However busy the machine is: a compiler that outlives go would go on writing into the folder for temporary files.
+	cmd.WaitDelay = 0
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build %s: %w\n%s", path.Base(pkg), err, bytes.TrimSpace(out))
 	}
 	return binary, nil
+}
+
+// moduleDir returns the folder of this module, from its own folders and from those of a module that replaces it by a path.
+func moduleDir(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("find the folder of %s: %w", module, err)
+	}
+	return strings.TrimSpace(string(out)), nil
 }
 
 // Environment returns the environment of this process without the program's own settings, and with those given as NAME=value: what

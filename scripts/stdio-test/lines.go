@@ -2,30 +2,27 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
+	"github.com/loopgridio/loopgrid-mcp/examples/story"
 	"github.com/loopgridio/loopgrid-mcp/scripts/exact"
 	"github.com/loopgridio/loopgrid-mcp/scripts/wire"
 )
 
-// olderProtocol is a revision that begins with initialize, as hosts of today speak it.
-const olderProtocol = "2025-11-25"
-
-// tryLines goes through the tools with raw lines, in which every digit can be seen.
-func tryLines(ctx context.Context, r *report, p *program) error {
+// tryLines walks the story with raw lines, as a host that shows no forms.
+func tryLines(ctx context.Context, c *caller, p *program) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	process, err := wire.Start(p.command(ctx))
 	if err != nil {
 		return err
 	}
-	c := &caller{report: r, who: "raw lines"}
-	walked := c.walkLines(process)
+	walked := c.walkLines(ctx, process, p.confirmation("host"))
 	if walked != nil {
 		cancel() // Whatever state it is in, it ends.
 	}
@@ -37,7 +34,7 @@ func tryLines(ctx context.Context, r *report, p *program) error {
 	return nil
 }
 
-func (c *caller) walkLines(p *wire.Process) error {
+func (c *caller) walkLines(ctx context.Context, p *wire.Process, confirmation string) error {
 	if err := p.Initialize(olderProtocol); err != nil {
 		return err
 	}
@@ -46,7 +43,7 @@ func (c *caller) walkLines(p *wire.Process) error {
 	if err != nil {
 		return fmt.Errorf("list the tools: %w", err)
 	}
-	if err := listed(list); err != nil {
+	if err := checkList(list); err != nil {
 		return err
 	}
 	c.pass("six tools are listed")
@@ -58,33 +55,26 @@ func (c *caller) walkLines(p *wire.Process) error {
 		return err
 	}
 	c.pass("a line that is no message is answered, and ends nothing")
-
-	c.call = func(tool, args string) (answer, error) {
-		line, err := p.Call("tools/call", `{"name":"`+tool+`","arguments":`+args+`}`)
-		if err != nil {
-			return answer{}, err
-		}
-		return readAnswer(line)
-	}
-	return c.walk()
+	return c.walk(ctx, lines{p}, confirmation)
 }
 
-// listed checks the answer to tools/list.
-func listed(line []byte) error {
-	names := map[string]bool{}
-	for tool := range evidence.Elements(result(line).at("result", "tools")) {
-		name, _ := evidence.Unquote(result(tool).at("name"))
-		names[name] = true
+// checkList checks the answer to tools/list.
+func checkList(line []byte) error {
+	var list struct {
+		Result struct {
+			Tools []struct {
+				Name string `json:"name"`
+			} `json:"tools"`
+		} `json:"result"`
 	}
-	for _, name := range toolNames() {
-		if !names[name] {
-			return fmt.Errorf("the tool %s is not listed", name)
-		}
+	if err := json.Unmarshal(line, &list); err != nil {
+		return fmt.Errorf("read the list of tools: %w", err)
 	}
-	if len(names) != len(toolNames()) {
-		return fmt.Errorf("%d tools are listed", len(names))
+	var names []string
+	for _, tool := range list.Result.Tools {
+		names = append(names, tool.Name)
 	}
-	return nil
+	return story.CheckTools(names)
 }
 
 // tryID sends a request under an id that float64 cannot hold.
@@ -100,7 +90,7 @@ func tryID(p *wire.Process) error {
 	return err
 }
 
-// tryGarbage sends what is no message.
+// tryGarbage sends a line that is no message.
 func tryGarbage(p *wire.Process) error {
 	if err := p.Send([]byte("this is no message\n")); err != nil {
 		return err
@@ -109,43 +99,61 @@ func tryGarbage(p *wire.Process) error {
 	if err != nil {
 		return err
 	}
-	if code := result(line).at("error", "code"); string(code) != "-32700" {
+	var answer struct {
+		Error struct {
+			Code int `json:"code"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(line, &answer); err != nil || answer.Error.Code != -32700 {
 		return fmt.Errorf("a line that is no message was answered with %.200s", line)
 	}
 	return nil
 }
 
-// readAnswer reads the answer to tools/call. What it says as text and what it says as structured content have to be the same, to the
-// last digit.
-func readAnswer(line []byte) (answer, error) {
-	res := result(line).at("result")
-	if res == nil {
-		return answer{}, fmt.Errorf("it was answered with %.300s", line)
+// lines calls tools with raw lines.
+type lines struct{ *wire.Process }
+
+// Call sends the line of a call and reads the line that answers it.
+func (l lines) Call(_ context.Context, tool, arguments string) (story.Answer, error) {
+	line, err := l.Process.Call("tools/call", `{"name":"loopgrid.`+tool+`","arguments":`+arguments+`}`)
+	if err != nil {
+		return story.Answer{}, err
 	}
-	var first jsontext.Value
-	for block := range evidence.Elements(result(res).at("content")) {
-		first = block
-		break
+	return readAnswer(line)
+}
+
+// readAnswer reads the answer to tools/call. Its text and its structured content have to be the same, to the last digit.
+func readAnswer(line []byte) (story.Answer, error) {
+	var answer struct {
+		Result *struct {
+			IsError bool `json:"isError"`
+			Content []struct {
+				Text *string `json:"text"`
+			} `json:"content"`
+			Structured jsontext.Value `json:"structuredContent"`
+		} `json:"result"`
 	}
-	text, ok := evidence.Unquote(result(first).at("text"))
-	if !ok {
-		return answer{}, fmt.Errorf("the result does not begin with a text: %.300s", line)
+	if err := json.Unmarshal(line, &answer); err != nil || answer.Result == nil {
+		return story.Answer{}, fmt.Errorf("the call was answered with %.300s", line)
 	}
-	a := answer{text: text, failed: string(result(res).at("isError")) == "true"}
-	structured := result(res).at("structuredContent")
-	if a.failed {
-		if structured != nil {
-			return answer{}, errors.New("a refusal has structured content")
+	result := answer.Result
+	if len(result.Content) == 0 || result.Content[0].Text == nil {
+		return story.Answer{}, fmt.Errorf("the result does not begin with a text: %.300s", line)
+	}
+	text := *result.Content[0].Text
+	if result.IsError {
+		if result.Structured != nil {
+			return story.Answer{}, errors.New("a refusal has structured content")
 		}
-		return a, nil
+		return story.Answer{Text: text, Refused: true}, nil
 	}
-	if err := exact.Same(structured, jsontext.Value(text)); err != nil {
-		return answer{}, fmt.Errorf("the structured content beside the text: %w", err)
+	if err := exact.Same(result.Structured, jsontext.Value(text)); err != nil {
+		return story.Answer{}, fmt.Errorf("the structured content beside the text: %w", err)
 	}
 	for _, digits := range []string{"9007199254740993", "123456789012345678901234567890"} {
-		if strings.Count(text, digits) != strings.Count(string(structured), digits) {
-			return answer{}, fmt.Errorf("%s does not stand as often in the text as in the structured content", digits)
+		if strings.Count(text, digits) != strings.Count(string(result.Structured), digits) {
+			return story.Answer{}, fmt.Errorf("%s is not as often in the text as in the structured content", digits)
 		}
 	}
-	return a, nil
+	return story.Answer{Text: text}, nil
 }

@@ -22,8 +22,10 @@ func TestRunInASandbox(t *testing.T) {
 	require.Equal(t, 0, code, out)
 	assert.True(t, strings.HasSuffix(out, "\n[PASS] Real stdio MCP client test completed successfully.\n"), out)
 	assert.NotContains(t, out, "[SKIP]")
+	assert.Contains(t, out, "[PASS] Go client: record_review: state approve, confirmed elicited\n")
+	assert.Contains(t, out, "[PASS] raw lines: record_review: state approve, confirmed host\n")
 	for _, who := range []string{"Go client", "raw lines"} {
-		for _, what := range []string{"record_decision", "record_review", "record_action", "record_outcome", "verify_evidence", "get_evidence", "policy"} {
+		for _, what := range []string{"record_decision", "record_review", "record_action", "record_outcome", "verify_evidence", "get_evidence", "malformed id"} {
 			assert.Contains(t, out, "[PASS] "+who+": "+what+": ")
 		}
 	}
@@ -45,6 +47,7 @@ func TestRunAgainstAService(t *testing.T) {
 	out, code := runWith(t, "-command", command)
 	require.Equal(t, 0, code, out)
 	assert.True(t, strings.HasSuffix(out, "\n[PASS] "+finished+"\n"), out)
+	assert.Contains(t, out, "[SKIP] Go client: record_review: nobody can review here", "the operator's settings do not open it")
 	left, err := os.ReadDir(temp)
 	require.NoError(t, err)
 	assert.Empty(t, left)
@@ -52,7 +55,7 @@ func TestRunAgainstAService(t *testing.T) {
 	t.Setenv("LOOPGRID_SERVICE_KEY", "")
 	out, code = runWith(t, "-command", command)
 	assert.Equal(t, 1, code, out)
-	assert.Contains(t, out, "[FAIL] Go client: record_decision: Not recorded")
+	assert.Contains(t, out, "[FAIL] Go client: decision: Not recorded")
 	assert.NotContains(t, out, finished)
 
 	// Something on the way changes numbers.
@@ -68,7 +71,7 @@ func TestRunAgainstAService(t *testing.T) {
 	t.Setenv("LOOPGRID_BASE_URL", changed.URL)
 	out, code = runWith(t, "-command", command)
 	assert.Equal(t, 1, code, out)
-	assert.Contains(t, out, "[FAIL] Go client: record_decision: it is not what was sent")
+	assert.Contains(t, out, "[FAIL] Go client: decision: ")
 }
 
 func TestRunFails(t *testing.T) {
@@ -82,7 +85,7 @@ func TestRunFails(t *testing.T) {
 		"no such flag":              {[]string{"-x"}, 2, "-x"},
 		"argument":                  {[]string{"x"}, 2, "[FAIL] stdio-test takes no arguments"},
 		"help":                      {[]string{"-h"}, 0, "-sandbox"},
-		"no such binary":            {[]string{"-command", nothing}, 1, "[FAIL] Go client: connect: "},
+		"no such binary":            {[]string{"-command", nothing}, 1, "[FAIL] Go client: connect to loopgrid-mcp: "},
 		"no such binary to sandbox": {[]string{"-command", nothing, "-sandbox"}, 1, "[FAIL] start the sandbox: "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -108,10 +111,10 @@ func TestReadAnswer(t *testing.T) {
 		"good":                   {`{"id":1,"result":{"content":[{"type":"text","text":"{\"a\":9007199254740993,\"b\":1e2}"}],"structuredContent":{"b":1e2,"a":9007199254740993}}}`, ""},
 		"rounded":                {`{"id":1,"result":{"content":[{"type":"text","text":"{\"a\":9007199254740993}"}],"structuredContent":{"a":9007199254740992}}}`, "not what was sent"},
 		"another kind":           {`{"id":1,"result":{"content":[{"type":"text","text":"{\"a\":720.0}"}],"structuredContent":{"a":720}}}`, "not what was sent"},
-		"spelled anew":           {`{"id":1,"result":{"content":[{"type":"text","text":"{\"a\":9007199254740993.0}"}],"structuredContent":{"a":9007199254740992.0}}}`, "does not stand as often"},
+		"spelled anew":           {`{"id":1,"result":{"content":[{"type":"text","text":"{\"a\":9007199254740993.0}"}],"structuredContent":{"a":9007199254740992.0}}}`, "is not as often"},
 		"no structured content":  {`{"id":1,"result":{"content":[{"type":"text","text":"{}"}]}}`, "it is missing"},
 		"no text":                {`{"id":1,"result":{"content":[],"structuredContent":{}}}`, "does not begin with a text"},
-		"error":                  {`{"id":1,"error":{"code":-32602,"message":"no"}}`, "it was answered with"},
+		"error":                  {`{"id":1,"error":{"code":-32602,"message":"no"}}`, "the call was answered with"},
 		"refusal":                {`{"id":1,"result":{"isError":true,"content":[{"type":"text","text":"no"}]}}`, ""},
 		"refusal with structure": {`{"id":1,"result":{"isError":true,"content":[{"type":"text","text":"no"}],"structuredContent":{}}}`, "a refusal has structured content"},
 	} {
@@ -120,7 +123,7 @@ func TestReadAnswer(t *testing.T) {
 			a, err := readAnswer([]byte(c.line))
 			if c.problem == "" {
 				require.NoError(t, err)
-				assert.Equal(t, strings.Contains(c.line, "isError"), a.failed)
+				assert.Equal(t, strings.Contains(c.line, "isError"), a.Refused)
 			} else {
 				require.ErrorContains(t, err, c.problem)
 			}
@@ -128,21 +131,8 @@ func TestReadAnswer(t *testing.T) {
 	}
 }
 
-func TestListed(t *testing.T) {
+func TestCheckList(t *testing.T) {
 	t.Parallel()
-	list := func(names ...string) []byte {
-		line := `{"result":{"tools":[`
-		var lineSb134 strings.Builder
-		for i, name := range names {
-			if i > 0 {
-				lineSb134.WriteString(",")
-			}
-			lineSb134.WriteString(`{"name":"` + name + `"}`)
-		}
-		line += lineSb134.String()
-		return []byte(line + `]}}`)
-	}
-	require.NoError(t, listed(list(toolNames()...)))
-	require.ErrorContains(t, listed(list(toolNames()[1:]...)), "the tool loopgrid.get_evidence is not listed")
-	require.ErrorContains(t, listed(list(append(toolNames(), "x")...)), "7 tools are listed")
+	require.ErrorContains(t, checkList([]byte(`{"result":{"tools":[{"name":"loopgrid.get_evidence"}]}}`)), `the tools are ["loopgrid.get_evidence"]`)
+	require.Error(t, checkList([]byte(`{"result":{"tools":[]}}`)))
 }

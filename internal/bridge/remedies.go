@@ -1,0 +1,264 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/bundle"
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
+	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
+)
+
+// This file turns errors into what a model or a person reads: what happened, what the service said, and what to do about it.
+
+// whatHappened is an error as one sentence of ours, which begins in lower case. What the service said is left to [serviceSaid]; only LoopGrid's codes, such as
+// approval_required, are named here.
+func whatHappened(err error) string {
+	if api, ok := errors.AsType[*loopgrid.APIError](err); ok {
+		text := api.Summary()
+		if api.Code != "" {
+			text += ": " + plainly(api.Code, maxServiceWord)
+		}
+		return text + "."
+	}
+	return strings.TrimRight(err.Error(), ".") + "."
+}
+
+// serviceSaid quotes what LoopGrid said about an error; empty if it said nothing. It goes on a line of
+// its own: whatever it reads like, it is theirs.
+func serviceSaid(err error) string {
+	api, ok := errors.AsType[*loopgrid.APIError](err)
+	if !ok || api.Detail == "" {
+		return ""
+	}
+	return "The service said: " + string(evidence.Text(api.Detail))
+}
+
+// maxServiceWord clips a name or code that the service sent, in characters.
+const maxServiceWord = 60
+
+// describe names an event for a person. What the service sent is quoted unless it is one plain word.
+func describe(e *loopgrid.Event) string {
+	text := "an event"
+	if e.EventType != "" {
+		text = withArticle(plainly(e.EventType, maxServiceWord)) + " event"
+	}
+	if e.ActorID != "" {
+		text += " by " + plainly(e.ActorType, maxServiceWord) + " " + plainly(e.ActorID, maxServiceWord)
+	}
+	if e.DecisionID != "" {
+		text += " of decision " + plainly(e.DecisionID, maxServiceWord)
+	}
+	return text
+}
+
+// withArticle puts "a" or "an" before a noun.
+func withArticle(noun string) string {
+	if first := strings.TrimLeft(noun, `"`); first != "" && strings.ContainsRune("aeiouAEIOU", rune(first[0])) {
+		return "an " + noun
+	}
+	return "a " + noun
+}
+
+// writeFailed is the error of a write that is not known to be recorded.
+func (c *call) writeFailed(what string, err error, key string) *mcp.CallToolResult {
+	c.failedWith(loopgrid.OutcomeOf(err).String(), err)
+	if loopgrid.OutcomeOf(err) == loopgrid.Unknown {
+		return failed("Outcome unknown: "+what+" may or may not be recorded. "+capitalized(whatHappened(err)), serviceSaid(err), c.remedy(err), c.repeatHint(key))
+	}
+	return failed("Not recorded: "+what+". "+capitalized(whatHappened(err)), serviceSaid(err), c.remedy(err), c.alreadyActedHint(err), c.previousCallHint(err, key))
+}
+
+// failedWith notes for the log how the call ended and what ended its request to LoopGrid.
+func (c *call) failedWith(outcome string, err error) {
+	c.outcome = outcome
+	c.logCause(loopgrid.Cause(err))
+}
+
+// previousCallHint is for a key of the caller's of which nothing is known now: an earlier call with it may have recorded the evidence.
+// It is empty where the service has looked at the values or the lifecycle, which it does after the key.
+func (c *call) previousCallHint(err error, key string) string {
+	if key == "" || c.args.text("idempotency_key") != key {
+		return ""
+	}
+	if api, ok := errors.AsType[*loopgrid.APIError](err); ok && !api.InFront {
+		switch api.Status {
+		case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+			return ""
+		}
+	}
+	return "If an earlier call with idempotency_key " + string(evidence.Text(key)) + ` ended as "outcome unknown", its evidence may already be recorded: call again with the key to find out.`
+}
+
+// alreadyActedHint is for evidence of an action that is refused because of the state of its decision.
+func (c *call) alreadyActedHint(err error) string {
+	if api := conflict(err); api != nil && api.Code != "idempotency_conflict" && c.tool.name == "record_action" {
+		return "If the action was already carried out, tell a person; do not repeat it."
+	}
+	return ""
+}
+
+// usedForSomethingElse is the error for an idempotency key of the caller that is bound to other evidence.
+func (c *call) usedForSomethingElse(what, key string, event *loopgrid.Event) *mcp.CallToolResult {
+	c.outcome = "not recorded"
+	return failed(
+		fmt.Sprintf("Not recorded: %s. The idempotency_key %s was used before for something else: %s.", what, evidence.Text(key), describe(event)),
+		"Use another idempotency_key for this call, or repeat the first call with its own arguments.")
+}
+
+// readFailed is the error of a call that reads. what is the outcome, more are lines for its end.
+func (c *call) readFailed(ctx context.Context, what string, err error, more ...string) *mcp.CallToolResult {
+	if ctx.Err() != nil {
+		return c.readCancelled(ctx, what)
+	}
+	c.failedWith("failed", err)
+	return failed(append([]string{what + " " + whatHappened(err), serviceSaid(err), readRetryHint(err)}, more...)...)
+}
+
+// readCancelled is the error of a read that the client, or the end of the session, cut short.
+func (c *call) readCancelled(ctx context.Context, what string) *mcp.CallToolResult {
+	c.outcome = "cancelled"
+	why := "the call was cancelled."
+	if errors.Is(context.Cause(ctx), errEnding) {
+		c.logCause(errEnding.Error())
+		why = "the server shut down before LoopGrid answered."
+	}
+	return failed(what+" "+why, "Nothing was changed: it is safe to call again.")
+}
+
+// readRetryHint says that a read which got no answer can be repeated.
+func readRetryHint(err error) string {
+	var transport *loopgrid.TransportError
+	switch {
+	case !errors.As(err, &transport) || !transport.Sent():
+		return ""
+	case transport.TimedOut():
+		return "Nothing was changed: call again later. If LoopGrid needs longer, the operator can raise LOOPGRID_MCP_TIMEOUT_SECONDS."
+	default:
+		return "Nothing was changed: it is safe to call again."
+	}
+}
+
+// remedy says in one line what to do about an error of the service, to whoever can do it.
+func (c *call) remedy(err error) string {
+	var api *loopgrid.APIError
+	var unusable *loopgrid.AnswerError
+	var transport *loopgrid.TransportError
+	switch {
+	case errors.As(err, &api):
+		return c.remedyForAnswer(api)
+	case errors.As(err, &unusable):
+		return "The operator should check that LOOPGRID_BASE_URL is the address of LoopGrid itself, not of a login page or proxy."
+	case errors.As(err, &transport) && !transport.Sent():
+		return "The operator should check that LoopGrid is running at LOOPGRID_BASE_URL; loopgrid-mcp doctor shows more."
+	default:
+		return ""
+	}
+}
+
+func (c *call) remedyForAnswer(e *loopgrid.APIError) string {
+	switch {
+	case e.Remedy() != "":
+		return e.Remedy()
+	case e.Status == http.StatusUnauthorized && !c.settings.ServiceKey.IsSet():
+		return sentences("LoopGrid requires a key: the operator must set LOOPGRID_SERVICE_KEY.", c.settings.KeyNote())
+	case e.Status == http.StatusUnauthorized:
+		return sentences("The operator must check LOOPGRID_SERVICE_KEY: the key is wrong, revoked or expired, or lacks the scope that LoopGrid names.", c.settings.KeyNote())
+	case e.Status == http.StatusForbidden:
+		return "The operator must make LOOPGRID_SERVICE_KEY and LOOPGRID_WORKSPACE match: the key belongs to another workspace."
+	case e.Status == http.StatusNotFound && e.Detail == "Decision not found":
+		return "Check decision_id: it must be one that " + c.toolName("record_decision") + " returned from this LoopGrid."
+	case isPolicyMissing(e):
+		return "The workspace has no active policy of that name: check policy_id, or ask the operator for one."
+	case e.Status == http.StatusNotFound:
+		return "The operator should check LOOPGRID_BASE_URL: the service there does not know this route."
+	case e.Status == http.StatusConflict:
+		return c.remedyForConflict(e.Code)
+	case e.Status == http.StatusRequestEntityTooLarge:
+		return "The evidence is larger than LoopGrid accepts in one request: send less, for example a reference instead of the whole text."
+	case e.Status == http.StatusUnprocessableEntity || e.Status == http.StatusBadRequest:
+		return "LoopGrid does not accept these values: correct them and call again."
+	case e.Status == http.StatusTooManyRequests:
+		return fmt.Sprintf("LoopGrid limits the rate of requests: call again in %d s.", int(e.RetryAfter.Seconds())+1)
+	default:
+		return "LoopGrid failed: the operator should check its log."
+	}
+}
+
+// remedyForConflict says what a lifecycle rule demands.
+func (c *call) remedyForConflict(code string) string {
+	switch code {
+	case "action_blocked":
+		return "The policy blocked this action: do not carry it out."
+	case "approval_required":
+		return "A person must approve the decision first: do not act until then."
+	case "action_rejected":
+		return "A person rejected this action: do not carry it out."
+	case "execution_missing":
+		return "Record the action with " + c.toolName("record_action") + " first, then its outcome."
+	case "review_without_policy", "review_not_required":
+		return "The recorded policy result does not require a review."
+	case "review_already_recorded":
+		return "The decision has already been reviewed; " + c.toolName("get_evidence") + " shows the result."
+	case "policy_already_evaluated":
+		return "A policy result is already recorded, and it stays."
+	case "idempotency_conflict":
+		return "The idempotency_key is already used for another decision of this workspace: use a new key."
+	default:
+		return "The decision's state does not allow this; " + c.toolName("get_evidence") + " shows the state."
+	}
+}
+
+// remedyForReview is [call.remedy] for /review, whose conflicts carry no code.
+func (c *call) remedyForReview(err error) string {
+	api := conflict(err)
+	switch {
+	case api == nil || api.Code != "":
+		return c.remedy(err)
+	case api.Detail == "Decision already reviewed":
+		return c.remedyForConflict("review_already_recorded")
+	default:
+		return "The recorded policy result does not require a review, or no result is recorded; " + c.toolName("get_evidence") + " shows the state."
+	}
+}
+
+// remedyForDownload is [call.remedy] for what can go wrong with a file.
+func (c *call) remedyForDownload(err error) string {
+	switch {
+	case errors.Is(err, loopgrid.ErrTooLarge):
+		return "The operator can raise LOOPGRID_MAX_EVIDENCE_BYTES, now " + strconv.FormatInt(c.settings.MaxEvidenceBytes, 10) + "."
+	case errors.Is(err, bundle.ErrDir):
+		return "The operator must make the directory writable, or set LOOPGRID_EVIDENCE_DIR to another one."
+	case errors.Is(err, bundle.ErrNoRoom):
+		return "The operator must free disk space, or set LOOPGRID_EVIDENCE_DIR to a directory on another disk."
+	case errors.Is(err, bundle.ErrTarget):
+		return "The operator should look at that file: it is not a regular file, or another program has it open."
+	case errors.Is(err, bundle.ErrNotWhole):
+		return "Call again. If it happens again, the operator should check what is between this program and LoopGrid."
+	case errors.Is(err, bundle.ErrOtherDecision), errors.Is(err, bundle.ErrDisclosure):
+		return "LoopGrid sent something else than it was asked for: the operator should check the service at LOOPGRID_BASE_URL."
+	default:
+		return c.remedy(err)
+	}
+}
+
+// isPolicyMissing says whether LoopGrid knows no active policy of the name that was asked for.
+func isPolicyMissing(err error) bool {
+	var api *loopgrid.APIError
+	return errors.As(err, &api) && api.Status == http.StatusNotFound && !api.InFront && strings.Contains(api.Route, "/policies/")
+}
+
+// conflict returns the 409 that an error carries; nil for any other error.
+func conflict(err error) *loopgrid.APIError {
+	var api *loopgrid.APIError
+	if errors.As(err, &api) && api.Status == http.StatusConflict && !api.InFront {
+		return api
+	}
+	return nil
+}

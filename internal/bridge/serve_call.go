@@ -1,0 +1,145 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
+	"github.com/loopgridio/loopgrid-mcp/internal/stdio"
+	"github.com/loopgridio/loopgrid-mcp/internal/text"
+)
+
+// serveCall serves one tools/call, from its arrival to its answer. Whatever a model can correct is a tool error, which it can read; only
+// a tool that does not exist is a protocol error, as MCP demands.
+func (b *Bridge) serveCall(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
+	// Arrive: writers queue in the order of the input, because no other message is handed over before Started.
+	onWire := b.transport.TakeCall(req)
+	arrived := time.Now()
+	c := b.newCall(req)
+	ctx = loopgrid.WithRequestID(ctx, c.requestID)
+	onWire.Started()
+
+	// Log and leave: a call that was answered while its handler still runs is not touched here; its turn ends with the handler.
+	outcome, handled := "refused", true
+	defer func() {
+		c.progress.stop() // no progress may follow the answer
+		if handled {
+			c.leaveQueue()
+		}
+		c.logEnd(ctx, onWire.ID, arrived, outcome, handled)
+	}()
+	if c.tool == nil {
+		return nil, b.unknownTool(req.Params.Name)
+	}
+	c.progress = startProgress(ctx, req, b.hide)
+
+	answer, handled := b.untilEnd(ctx, c, func(ctx context.Context) (answer *mcp.CallToolResult) {
+		// Recover: a panic in one call must not end the process and every other call with it.
+		defer func() {
+			if panicked := recover(); panicked != nil {
+				b.logPanic("tools/call", panicked)
+				answer = c.internalError("see its log on stderr")
+			}
+		}()
+		// Check.
+		if refusal := c.check(); refusal != nil {
+			return refusal
+		}
+		// Handle.
+		return c.tool.handle(ctx, c)
+	})
+	outcome = outcomeOf(answer)
+
+	// Hide the key, should the service or something in front of it have sent it back.
+	b.hide.result(answer)
+	return onWire.Answer(b.resultAs.sent(req, answer)), nil
+}
+
+// untilEnd runs the work of a call, so that every call is answered before the process ends. When the session ends, a call that has sent
+// nothing is cancelled, and says so itself. One that has sent something ignores its context from then on: if it is not done shortly
+// after, it is answered with what is known of it, and handled is false: its handler goes on, and keeps its turn at the ledger.
+func (b *Bridge) untilEnd(ctx context.Context, c *call, work func(context.Context) *mcp.CallToolResult) (answer *mcp.CallToolResult, handled bool) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	answered := make(chan *mcp.CallToolResult, 1)
+	go func() {
+		defer cancel(nil)
+		answered <- work(ctx)
+	}()
+	select {
+	case answer = <-answered:
+		return answer, true
+	case <-b.giveUp:
+		cancel(errEnding)
+	}
+	select {
+	case answer = <-answered:
+		return answer, true
+	case <-time.After(lastAnswers):
+	}
+	turn := b.turnOf(c)
+	if turn == nil || !turn.Sent() {
+		return <-answered, true
+	}
+	go func() {
+		<-answered
+		turn.End()
+	}()
+	return failed("Outcome unknown: the server shut down before LoopGrid answered.", c.steps.outcomeSoFar(c)), false
+}
+
+// lastAnswers is how long after the cancellation of waiting calls those that wait for LoopGrid are answered without it.
+const lastAnswers = stdio.LastWords / 2
+
+// unknownTool lists the tools that exist, in the spelling of the name that was called.
+func (b *Bridge) unknownTool(name string) error {
+	var names []string
+	for _, t := range b.tools {
+		names = append(names, spellingOf(name).toolName(t.name))
+	}
+	return b.hide.error(&jsonrpc.Error{
+		Code:    jsonrpc.CodeInvalidParams,
+		Message: fmt.Sprintf("unknown tool %q; the tools are %s", text.Clip(name, maxNameLogged), strings.Join(names, ", ")),
+	})
+}
+
+// maxNameLogged clips a name that the host made up, in characters.
+const maxNameLogged = 80
+
+// logEnd logs a line for the call: the tool, how long it took, how it ended, and the ids of the JSON-RPC request and of the requests to
+// LoopGrid. It never holds an argument or a word of the result.
+func (c *call) logEnd(ctx context.Context, wireID string, arrived time.Time, outcome string, handled bool) {
+	var details []slog.Attr
+	if !handled {
+		outcome = loopgrid.Unknown.String()
+	} else {
+		details = c.logDetails
+		if c.outcome != "" {
+			outcome = c.outcome
+		}
+	}
+	c.log.LogAttrs(ctx, slog.LevelInfo, "tool call", append([]slog.Attr{
+		slog.String("tool", text.Clip(c.req.Params.Name, maxNameLogged)),
+		slog.Duration("took", time.Since(arrived)),
+		slog.String("outcome", outcome),
+		slog.String("request_id", c.requestID),
+		slog.String("id", text.Clip(wireID, maxNameLogged)),
+	}, details...)...)
+}
+
+// outcomeOf is one word for how a call ended that did not name its outcome.
+func outcomeOf(answer *mcp.CallToolResult) string {
+	switch {
+	case answer.IsError:
+		return "error"
+	case answer.InputRequests != nil:
+		return "asked"
+	default:
+		return "ok"
+	}
+}

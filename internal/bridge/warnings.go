@@ -1,0 +1,83 @@
+package bridge
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
+)
+
+// warningCode names a kind of warning in a result. Callers go by it, so it never changes.
+type warningCode string
+
+const (
+	commitmentMismatch warningCode = "commitment_mismatch"
+	lineBreakers       warningCode = "line_breakers"
+	policyNotEnforced  warningCode = "policy_not_enforced"
+	policyResultHidden warningCode = "policy_result_hidden"
+	privacyModeDiffers warningCode = "privacy_mode_differs"
+	sandboxWarning     warningCode = "sandbox"
+	stepsNotChecked    warningCode = "steps_not_checked"
+)
+
+// WarningCode is a code that can stand in the warnings of a result, and what it means.
+type WarningCode struct{ Code, Meaning string }
+
+// WarningCodes lists every code, sorted.
+func WarningCodes() []WarningCode {
+	meanings := map[warningCode]string{
+		commitmentMismatch: "LoopGrid recorded something, but its hash is not the hash of what was sent. Tell the operator and do not rely on the record.",
+		lineBreakers:       "A text holds U+2028, U+2029 or U+0085. It is recorded exactly as sent, but loopgrid-verify 0.1.0 cannot read a bundle that discloses it.",
+		policyNotEnforced:  "The decision is in privacy mode proof_only, where LoopGrid cannot see the policy's result: it will neither refuse an action that the policy blocks nor take a review.",
+		policyResultHidden: "The policy's result was recorded by an earlier call, and the decision's privacy mode does not show it.",
+		privacyModeDiffers: "The decision was recorded before in another privacy mode than the one requested now; that mode stays.",
+		sandboxWarning:     "The evidence was recorded in a sandbox, not in LoopGrid. It is lost when the sandbox ends and proves nothing.",
+		stepsNotChecked:    "A repeated call could not read which of its steps were recorded before. Steps that this program recorded are not recorded twice; steps that another program recorded may be.",
+	}
+	var all []WarningCode
+	for code, meaning := range meanings {
+		all = append(all, WarningCode{string(code), meaning})
+	}
+	slices.SortFunc(all, func(a, b WarningCode) int { return strings.Compare(a.Code, b.Code) })
+	return all
+}
+
+// warning tells of something that is recorded and may cause trouble later.
+type warning struct {
+	code    warningCode
+	message string
+}
+
+func (c *call) warn(code warningCode, message string) {
+	c.warnings = append(c.warnings, warning{code, message})
+}
+
+func (c *call) warnLineBreakers(what string) {
+	c.warn(lineBreakers, what+" holds U+2028, U+2029 or U+0085. It is recorded exactly as sent, but loopgrid-verify 0.1.0 cannot read an evidence bundle that discloses it.")
+}
+
+func (c *call) warnMismatch(f fidelity) {
+	if f == differs {
+		c.warn(commitmentMismatch, "LoopGrid recorded evidence, but the hash that it returned is not the hash of what was sent. Tell the operator, and do not rely on this record.")
+	}
+}
+
+// warnSandbox marks evidence that was not recorded by LoopGrid, once a call.
+func (c *call) warnSandbox(sandbox bool) {
+	if sandbox && !slices.ContainsFunc(c.warnings, func(w warning) bool { return w.code == sandboxWarning }) {
+		c.warn(sandboxWarning, "This was recorded in a sandbox, not in LoopGrid: it is lost when the sandbox ends and proves nothing.")
+	}
+}
+
+func (c *call) warningList() jsontext.Value {
+	if len(c.warnings) == 0 {
+		return nil
+	}
+	list := make([]jsontext.Value, len(c.warnings))
+	for i, w := range c.warnings {
+		list[i] = evidence.Object(field("code", string(w.code)), field("message", w.message))
+	}
+	return evidence.Array(list...)
+}
