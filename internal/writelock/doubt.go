@@ -12,9 +12,11 @@ const (
 	settleAfter = 6 * time.Second
 	// repeatAfter is how long the same POST waits after that sign of life before it is sent again.
 	repeatAfter = time.Second
-	// probeTime is how long one probe may take, and probePause how long the next one waits after it.
-	probeTime  = 10 * time.Second
+	// probeTime is how long one probe may take, probePause how long the next one waits after it, and probeFor how long the service is
+	// probed although nobody waits for its answer.
+	probeTime  = 5 * time.Second
 	probePause = 500 * time.Millisecond
+	probeFor   = time.Minute
 )
 
 // doubt is whether a write that got no answer may still be running in the service. The zero value is none: the ledger is settled.
@@ -24,8 +26,8 @@ type doubt struct {
 	since    time.Time // when the last of them was given up; zero: there is no doubt
 	answered time.Time // when the service answered a request that was sent after that; zero: it has not yet
 
-	asking chan struct{} // closed when the probe that is under way has ended; nil: there is none
-	asked  int           // the serial that it was sent at
+	asking chan struct{} // see ask; nil: the service is not being asked
+	asked  int           // the serial that it is asked about
 }
 
 // raise says that an attempt was given up now.
@@ -78,31 +80,38 @@ func (d *doubt) left(pause time.Duration) time.Duration {
 	}
 }
 
-// ask probes the service once, in the background, unless a probe about the last attempt is under way already. The channel is closed when it
-// has ended. Only what is sent after an attempt was given up tells something about it.
+// ask probes the service in the background until it answers, unless that is under way already. The channel is closed when it has answered,
+// another attempt was given up, or nothing came of it. Only what is sent after an attempt was given up tells something about it.
 func (d *doubt) ask(probe func(context.Context) error) <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.asking != nil && d.asked == d.serial {
 		return d.asking
 	}
-	serial, done := d.serial, make(chan struct{})
-	d.asking, d.asked = done, serial
-	go func() {
-		defer close(done)
+	d.asking, d.asked = make(chan struct{}), d.serial
+	go d.keepAsking(d.serial, d.asking, probe)
+	return d.asking
+}
+
+func (d *doubt) keepAsking(serial int, done chan struct{}, probe func(context.Context) error) {
+	defer close(done)
+	for end := time.Now().Add(probeFor); ; time.Sleep(probePause) {
 		ctx, cancel := context.WithTimeout(context.Background(), probeTime)
-		defer cancel()
 		err := probe(ctx)
+		cancel()
 		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.asking == done {
+		isOver := d.serial != serial || err == nil || time.Now().After(end)
+		if isOver && d.asking == done {
 			d.asking = nil
 		}
-		if err == nil && d.serial == serial && !d.since.IsZero() {
+		if d.serial == serial && err == nil && !d.since.IsZero() {
 			d.answered = time.Now()
 		}
-	}()
-	return done
+		d.mu.Unlock()
+		if isOver {
+			return
+		}
+	}
 }
 
 // wait waits until the service has answered and the pause after that is over. It asks until then; proven, if not nil, is called with the
@@ -112,22 +121,17 @@ func (d *doubt) wait(ctx context.Context, pause time.Duration, probe func(contex
 		if _, answered := d.state(); answered.IsZero() {
 			select {
 			case <-d.ask(probe):
+				continue
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
+		} else if proven != nil {
+			proven(answered)
 		}
-		next := probePause
-		if _, answered := d.state(); !answered.IsZero() {
-			if proven != nil {
-				proven(answered)
-			}
-			if next = d.left(pause); next == 0 {
-				return nil
-			}
-		}
-		timer := time.NewTimer(next)
+		timer := time.NewTimer(d.left(pause))
 		select {
 		case <-timer.C:
+			return nil
 		case <-ctx.Done():
 			timer.Stop()
 			return context.Cause(ctx)

@@ -14,7 +14,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/address"
 )
@@ -99,10 +98,6 @@ func Name(base *url.URL) string {
 	sum := sha256.Sum256([]byte(host + "\x00" + strings.TrimRight(base.Path, "/")))
 	return hex.EncodeToString(sum[:])
 }
-
-// UnsettledFor returns how long writes have to wait at least because one went unanswered, as far as this process knows; 0 if the ledger is
-// settled.
-func (l *Lock) UnsettledFor() time.Duration { return l.doubt.left(settleAfter) }
 
 // warnOnce reports what is not covered, the first time.
 func (l *Lock) warnOnce(what string, err error) {

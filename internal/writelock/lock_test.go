@@ -293,7 +293,7 @@ func TestTicketLeave(t *testing.T) {
 			synctest.Wait()
 			first.Leave()
 			require.ErrorIs(t, <-result, errLeft)
-			require.Equal(t, settleAfter, first.UnsettledFor())
+			require.Equal(t, settleAfter, first.l.doubt.left(settleAfter))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -312,11 +312,11 @@ func TestTicketLeave(t *testing.T) {
 				require.ErrorIs(t, first.Lock(t.Context(), Claim{}), errLeft, "a ticket is for one call")
 				require.ErrorIs(t, first.Posting(), errNotLocked)
 				first.GaveUp()
-				require.Zero(t, second.UnsettledFor(), "who has left has no say")
+				require.Zero(t, second.l.doubt.left(settleAfter), "who has left has no say")
 				second.GaveUp()
 				first.Answered()
 				first.Ended()
-				require.Equal(t, settleAfter, second.UnsettledFor(), "who has left has no say")
+				require.Equal(t, settleAfter, second.l.doubt.left(settleAfter), "who has left has no say")
 				second.Leave()
 				require.Empty(t, l.queue)
 			})
@@ -469,7 +469,7 @@ func TestWriteLockKeepsWorkspacesApart(t *testing.T) {
 	a := locked(t, first)
 	b := locked(t, second)
 	a.GaveUp()
-	require.Zero(t, b.UnsettledFor())
+	require.Zero(t, b.l.doubt.left(settleAfter))
 	a.Leave()
 	b.Leave()
 	locked(t, second).Leave()
@@ -498,11 +498,11 @@ func TestWriteLockUnsettled(t *testing.T) {
 			func(t *testing.T, first *Ticket) {
 				t.Helper()
 				first.GaveUp()
-				require.Equal(t, 6*time.Second, first.UnsettledFor())
+				require.Equal(t, 6*time.Second, first.l.doubt.left(settleAfter))
 				<-time.After(time.Second)
 				require.NoError(t, first.Posting())
 				first.Answered()
-				require.Zero(t, first.UnsettledFor())
+				require.Zero(t, first.l.doubt.left(settleAfter))
 			}, 0, false,
 		},
 		"repeated and given up": {
@@ -572,7 +572,7 @@ func TestWriteLockUnsettled(t *testing.T) {
 					start := time.Now()
 					second := locked(t, l)
 					require.Equal(t, want, time.Since(start))
-					require.Zero(t, second.UnsettledFor())
+					require.Zero(t, second.l.doubt.left(settleAfter))
 					second.Leave()
 				})
 			})

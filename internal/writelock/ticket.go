@@ -299,14 +299,3 @@ func (t *Ticket) Ended() {
 		t.write(note{state: answeredState, at: answered})
 	}
 }
-
-// UnsettledFor returns how long other writes have to wait at least because one of this call, or of another one before it, went unanswered;
-// 0 if they need not. The Ticket need not hold the lock.
-func (t *Ticket) UnsettledFor() time.Duration {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.claim.SideBySide {
-		return 0
-	}
-	return t.l.UnsettledFor()
-}
