@@ -238,6 +238,8 @@ func TestAPersonReviews(t *testing.T) {
 			assert.Equal(t, id, r.str(t, "decision_id"))
 			assert.Equal(t, "approve", r.str(t, "state"))
 			assert.Equal(t, "elicited", r.str(t, "human_confirmation"))
+			assert.NotContains(t, r.member(t, "warnings"), "no_form_shown")
+			assert.Contains(t, h.log.String(), "decision_id="+id+" action=approve human_confirmation=elicited")
 			assert.Equal(t, "alice@acme.example", r.str(t, "review", "actor", "id"))
 			assert.NotContains(t, members(t, r.text()), "note")
 			assert.Contains(t, r.member(t, "warnings"), "sandbox")
@@ -691,6 +693,14 @@ func TestWhoConfirms(t *testing.T) {
 					}
 					require.False(t, r.IsError, r.text())
 					assert.Equal(t, "host", r.str(t, "human_confirmation"))
+					assert.Contains(t, h.log.String(), "decision_id="+id+" action=approve human_confirmation=host")
+					warning := "With LOOPGRID_MCP_REVIEW_CONFIRMATION=required nothing would be recorded here."
+					if tt.confirmation == "host" { // the operator wants it so
+						assert.NotContains(t, r.member(t, "warnings"), "no_form_shown")
+					} else {
+						assert.Contains(t, r.member(t, "warnings"), "no_form_shown")
+						assert.Contains(t, r.member(t, "warnings"), warning)
+					}
 					assert.Equal(t, []string{"POST /api/v1/decisions/" + id + "/review"}, paths(s.sentSince(n)))
 					assert.Equal(t, []string{`{"action":"approve","reviewer":"alice@acme.example","reason":"The person said so."}`}, reviews(s))
 				})
