@@ -118,10 +118,7 @@ func findCommand(name string) (command, bool) {
 func runCommand(ctx context.Context, p Process, args []string) int {
 	c, ok := findCommand(args[0])
 	if !ok {
-		problem := "unknown command " + quotedArgument(args[0])
-		if near := config.Nearest(args[0], commandNames()); near != "" {
-			problem += "; did you mean " + near + "?"
-		}
+		problem := "unknown command " + quotedArgument(args[0]) + didYouMean(args[0], commandNames())
 		if !p.Terminal {
 			problem += "\nA host starts the server without arguments: then loopgrid-mcp speaks MCP on stdin and stdout."
 		}
@@ -144,6 +141,14 @@ func commandNames() []string {
 		names = append(names, c.name)
 	}
 	return names
+}
+
+// didYouMean names the known word that a mistyped one is nearest to, as the end of an error.
+func didYouMean(typed string, known []string) string {
+	if near := config.Nearest(typed, known); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
 }
 
 // quotedArgument shows an argument in an error, unless it is a key that was given in the wrong place.
@@ -170,9 +175,9 @@ type printer struct {
 }
 
 func (p *printer) Write(text []byte) (int, error) {
+	n, err := p.out.Write(text) // not under the lock: a reader that never reads must not keep the command from ending
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n, err := p.out.Write(text)
 	if p.err == nil {
 		p.err = err
 	}

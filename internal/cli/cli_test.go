@@ -339,3 +339,87 @@ func TestSandboxOnEveryAddress(t *testing.T) {
 		assert.Equal(t, 0, <-s.code)
 	}
 }
+
+// TestSandboxSaysWhatToDoNext looks at the lines that a person copies.
+func TestSandboxSaysWhatToDoNext(t *testing.T) {
+	t.Parallel()
+	s := startSandbox(t)
+	page := s.waitFor(t, `approve or reject: +(http://\S+/)\n`)
+	base := strings.TrimSuffix(page, "/")
+	assert.Contains(t, s.out.String(), "  LOOPGRID_BASE_URL="+base+" loopgrid-mcp doctor\n")
+	assert.Contains(t, s.out.String(), "  loopgrid-mcp config HOST --env LOOPGRID_BASE_URL="+base+"\n")
+	close(s.stop)
+	assert.Equal(t, 0, <-s.code)
+
+	s = startSandbox(t, "--auth", "--addr", "0.0.0.0:0")
+	key := s.waitFor(t, `(lg_live_\S+)  \[ingest read\]`)
+	admin := s.waitFor(t, `(lg_live_\S+)  \[admin\]`)
+	page = s.waitFor(t, `approve or reject: +(http://\S+)\n`)
+	base, fragment, _ := strings.Cut(page, "/#")
+	assert.Equal(t, "key="+admin, fragment, "which no browser sends")
+	assert.Contains(t, s.out.String(), "  LOOPGRID_BASE_URL="+base+" LOOPGRID_SERVICE_KEY="+key+" loopgrid-mcp doctor\n")
+	assert.Contains(t, s.out.String(), "  loopgrid-mcp config HOST --env LOOPGRID_SERVICE_KEY --env LOOPGRID_BASE_URL="+base+"\n")
+	assert.NotContains(t, s.out.String(), "Without --auth")
+	close(s.stop)
+	assert.Equal(t, 0, <-s.code)
+
+	var out bytes.Buffer
+	stop := make(chan struct{})
+	close(stop)
+	code := cli.Run(t.Context(), cli.Process{
+		Args: []string{"loopgrid-mcp", "sandbox", "--addr", "127.0.0.1:0"}, Stdout: &out, Stderr: &out, Stop: stop, OS: "windows",
+	})
+	assert.Equal(t, 0, code, out.String())
+	assert.Regexp(t, `  \$env:LOOPGRID_BASE_URL = "http://127\.0\.0\.1:\d+"; loopgrid-mcp doctor\n`, out.String())
+}
+
+// TestSandboxIsForOneMachine asks as a page of somebody else would have a browser ask.
+func TestSandboxIsForOneMachine(t *testing.T) {
+	t.Parallel()
+	s := startSandbox(t)
+	url := s.waitFor(t, `Listening on (http://127\.0\.0\.1:\d+) `)
+	ask := func(change func(*http.Request)) int {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/api/v1/workspaces/default/keys", strings.NewReader(`{"scopes":["admin"]}`))
+		require.NoError(t, err)
+		r.Header.Set("Content-Type", "application/json")
+		change(r)
+		res, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		return res.StatusCode
+	}
+	assert.Equal(t, http.StatusOK, ask(func(*http.Request) {}))
+	assert.Equal(t, http.StatusForbidden, ask(func(r *http.Request) { r.Host = "rebound.example" }))
+	assert.Equal(t, http.StatusForbidden, ask(func(r *http.Request) { r.Header.Set("Origin", "https://evil.example") }))
+	close(s.stop)
+	assert.Equal(t, 0, <-s.code)
+}
+
+// TestSandboxWhoseOutputNobodyReads records more than any pipe holds, and then ends while a request is unfinished.
+func TestSandboxWhoseOutputNobodyReads(t *testing.T) {
+	t.Parallel()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := listener.Addr().String()
+	require.NoError(t, listener.Close())
+	stuck := blocked{make(chan struct{})}
+	t.Cleanup(func() { close(stuck.ever) })
+	stop, code := make(chan struct{}), make(chan int, 1)
+	go func() {
+		code <- cli.Run(context.Background(), cli.Process{
+			Args: []string{"loopgrid-mcp", "sandbox", "--addr", addr}, Stdout: stuck, Stderr: io.Discard, Stop: stop,
+		})
+	}()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	for err != nil {
+		conn, err = new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	for range 500 {
+		require.Equal(t, http.StatusOK, post(t, "http://"+addr, ""))
+	}
+	_, err = io.WriteString(conn, "POST /api/v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+	require.NoError(t, err)
+	close(stop)
+	assert.Equal(t, 0, <-code)
+}

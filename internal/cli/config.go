@@ -66,7 +66,7 @@ func runConfig(p Process, args []string) int {
 	}
 	h, ok := findHost(wanted)
 	if !ok {
-		return usage(p, fmt.Sprintf("config: unknown host %q; the known ones are %s", wanted, hostNames()))
+		return usage(p, "config: unknown host "+quotedArgument(wanted)+didYouMean(wanted, everyHostName())+"; the known ones are "+hostNames())
 	}
 	// Claude Code and Copilot CLI take only these characters, and with more of them tool names become too long for model APIs.
 	if !regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,32}$`).MatchString(*name) {
@@ -77,8 +77,11 @@ func runConfig(p Process, args []string) int {
 		fmt.Fprintln(p.Stderr, "loopgrid-mcp: config: the path of this program is not UTF-8, so that no file can hold it")
 		return exitFailed
 	}
+	here := config.Load()
+	given, notes := takeFrom(here, given)
 	warnings, err := s.addSettings(given)
 	if err == nil {
+		s.fitTo(h)
 		err = s.fits(h)
 	}
 	if err != nil {
@@ -87,14 +90,74 @@ func runConfig(p Process, args []string) int {
 	if cache := cacheOf(s.program); cache != "" {
 		warnings = append(warnings, fmt.Sprintf("This program lies in %s, which may be emptied at any time. Install it, and run config again.", cache))
 	}
+	if set := here.Network; len(set) > 0 && !h.inherits {
+		warnings = append(warnings, fmt.Sprintf("%s: set here, but %s may not hand that on. If LoopGrid is only reachable with it, add it to the server's environment there.",
+			strings.Join(set, ", "), h.title))
+	}
 	text, guide := h.describe(s)
 	fmt.Fprint(p.Stderr, guide)
+	for _, note := range notes {
+		fmt.Fprint(p.Stderr, bullet(note))
+	}
 	for _, w := range warnings {
 		fmt.Fprint(p.Stderr, bullet("Warning: "+w))
 	}
 	fmt.Fprintln(p.Stderr)
 	fmt.Fprint(p.Stdout, text)
 	return exitOK
+}
+
+// takeFrom adds the settings of this environment to those that --env gave, which count first. What opens reviews and exports is not
+// taken, since that is decided for each host; a secret is taken by its name alone.
+func takeFrom(here config.Settings, given []string) (all, notes []string) {
+	names := map[string]bool{}
+	for _, text := range given {
+		name, _, _ := strings.Cut(text, "=")
+		names[name] = true
+	}
+	all = given
+	var took []string
+	for _, v := range config.Variables() {
+		value, usable := here.Values[v.Name]
+		switch {
+		case names[v.Name] || !slices.Contains(here.Set, v.Name):
+		case v.Name == "LOOPGRID_SERVICE_KEY" && names["LOOPGRID_SERVICE_KEY_FILE"], v.Name == "LOOPGRID_SERVICE_KEY_FILE" && names["LOOPGRID_SERVICE_KEY"]:
+		case v.Name == "LOOPGRID_MCP_ENABLE_REVIEW_TOOL", v.Name == "LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT":
+			notes = append(notes, fmt.Sprintf("%s is set here and not taken: only --env %s=true opens it.", v.Name, v.Name))
+		case v.Secret:
+			all = append(all, v.Name)
+			took = append(took, v.Name+" (without its value)")
+		case usable:
+			all = append(all, v.Name+"="+value)
+			took = append(took, v.Name)
+		default:
+			notes = append(notes, fmt.Sprintf("Warning: %s is set here and not taken, because it cannot be used; loopgrid-mcp doctor says why.", v.Name))
+		}
+	}
+	if len(took) > 0 {
+		notes = append([]string{"Taken from the environment here: " + strings.Join(took, ", ") + "."}, notes...)
+	}
+	return all, notes
+}
+
+// fitTo adds what the host needs besides the settings that were given.
+func (s *setup) fitTo(h host) {
+	const names = "LOOPGRID_MCP_TOOL_NAMES"
+	if !h.underscores || slices.ContainsFunc(s.env, func(v setting) bool { return v.Name == names }) {
+		return
+	}
+	var fitted []setting
+	for _, v := range config.Variables() {
+		if v.Name == names {
+			fitted = append(fitted, setting{Variable: v, value: string(config.UnderscoreNames)})
+		}
+		for _, known := range s.env {
+			if known.Name == v.Name {
+				fitted = append(fitted, known)
+			}
+		}
+	}
+	s.env = fitted
 }
 
 // addSettings adds what --env gave, NAME=VALUE or NAME, and returns warnings about it. Errors hold no values: one may be a key.
@@ -109,7 +172,8 @@ func (s *setup) addSettings(given []string) (warnings []string, err error) {
 			if !strings.HasPrefix(name, "LOOPGRID_") {
 				name = "" // it may be a value that was given without its name
 			}
-			return nil, fmt.Errorf("--env %s: not a variable of loopgrid-mcp; loopgrid-mcp help lists them", name)
+			return nil, fmt.Errorf("--env %s: not a variable of loopgrid-mcp%s; the allowed ones are %s",
+				name, didYouMean(name, variableNames()), strings.Join(variableNames(), ", "))
 		case twice:
 			return nil, fmt.Errorf("--env %s: given twice", name)
 		case valued && value == "":
@@ -125,6 +189,10 @@ func (s *setup) addSettings(given []string) (warnings []string, err error) {
 	// The directory that the host will start the server in is not known here. The first of two equal names counts.
 	checked := config.LoadFrom(append(environ, "LOOPGRID_EVIDENCE_DIR=."))
 	for _, problem := range checked.Problems {
+		if strings.HasSuffix(problem.Variable, "_FILE") { // the host may start the server where the file is
+			warnings = append(warnings, problem.Message+" "+problem.Remedy)
+			continue
+		}
 		if value, known := values[problem.Variable]; !known || value != "" {
 			return nil, fmt.Errorf("%s %s", problem.Message, problem.Remedy)
 		}
@@ -146,6 +214,14 @@ func (s *setup) addSettings(given []string) (warnings []string, err error) {
 		s.env = append(s.env, setting{Variable: v, value: value, refer: value == ""})
 	}
 	return warnings, nil
+}
+
+func variableNames() []string {
+	var names []string
+	for _, v := range config.Variables() {
+		names = append(names, v.Name)
+	}
+	return names
 }
 
 // fits says what of the setup the host would not receive as it is.

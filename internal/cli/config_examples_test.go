@@ -35,17 +35,25 @@ func examples(t *testing.T) map[string]string {
 	var doc strings.Builder
 	doc.WriteString("<!-- Written by make update. -->\n# Host configurations\n\n" +
 		"`loopgrid-mcp config HOST` prints these for the path of your program and with your settings; here it is `/usr/local/bin/loopgrid-mcp`, " +
-		"with `--env LOOPGRID_SERVICE_KEY`. Leave the key out if your LoopGrid asks for none. A command and the file beside it do the same.\n")
+		"with `--env LOOPGRID_SERVICE_KEY`. Leave the key out if your LoopGrid asks for none. A command and the file beside it do the same. Hosts that need tool names with underscores have LOOPGRID_MCP_TOOL_NAMES set.\n")
+	given := unix
 	for _, h := range hosts() {
+		unix := given
+		unix.fitTo(h)
 		file := h.name + "." + h.format
 		files[file] = h.file(unix, h)
 		fmt.Fprintf(&doc, "\n## %s\n\n", h.title)
-		if h.command != nil {
+		if h.places.linux == "" {
+			fmt.Fprintf(&doc, "[%s](%s) goes into %s.\n", file, file, h.places.project)
+		} else if h.command != nil {
 			fmt.Fprintf(&doc, "```sh\n%s\n```\n\nIt adds the content of [%s](%s) to\n\n", unix.shell(h.command(unix, h)), file, file)
 		} else {
 			fmt.Fprintf(&doc, "[%s](%s) goes into\n\n", file, file)
 		}
 		for line := range strings.Lines(h.places.lines()) {
+			if h.places.linux == "" {
+				break
+			}
 			where, path, _ := strings.Cut(strings.TrimSpace(line), "  ")
 			fmt.Fprintf(&doc, "| %s | `%s` |\n", where, strings.TrimSpace(path))
 			if strings.HasPrefix(where, "Linux") {
@@ -60,8 +68,14 @@ func examples(t *testing.T) map[string]string {
 			fmt.Fprintf(&doc, "\nThis link does the same:\n\n```text\n%s\n```\n", h.link(unix, h))
 		}
 	}
-	h, _ := findHost("claude-desktop")
+	fmt.Fprintf(&doc, "\n## MCP Inspector\n\nOne command, in the browser, and without one:\n\n```sh\n"+
+		"npx -y @modelcontextprotocol/inspector -e LOOPGRID_BASE_URL=http://127.0.0.1:8000 %s\n"+
+		"npx -y @modelcontextprotocol/inspector --cli %s -e LOOPGRID_BASE_URL=http://127.0.0.1:8000 --method tools/list\n```\n", unix.program, unix.program)
+	h, _ := findHost("json")
 	files["mcp-client-config.windows.json"] = h.file(windows, h)
+	files["mcp-client-config.cross-platform.json"] = h.file(exampleSetup(t, "loopgrid-mcp", "linux", key), h)
+	doc.WriteString("\n## By name\n\n[mcp-client-config.cross-platform.json](mcp-client-config.cross-platform.json) is the same on every system, " +
+		"for hosts that find loopgrid-mcp on their PATH. Hosts that are started from the desktop often have another PATH than a terminal.\n")
 	doc.WriteString("\n## Windows\n\n[mcp-client-config.windows.json](mcp-client-config.windows.json) is for Claude Desktop and every other host that reads `mcpServers`. " +
 		"The backslashes of a path are doubled in JSON, TOML and YAML. In PowerShell:\n\n```powershell\n")
 	for _, h := range hosts() {

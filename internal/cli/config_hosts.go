@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// host is an MCP host, and how it is told about a server. What is said of Claude Code, Codex, Gemini CLI, Copilot CLI, OpenCode, Qwen
-// Code and Cline was tried in them; the rest is what their makers document.
+// host is an MCP host, and how a server is set up in it. What this file says of Claude Code, Codex, Gemini CLI, Copilot CLI, OpenCode,
+// Qwen Code and Cline was tried in them; the rest is what their makers document.
 type host struct {
 	name, title string
 	aliases     []string
@@ -29,6 +29,11 @@ type host struct {
 	expands string
 	// filled says where the value of a reference comes from. %s is the reference.
 	filled string
+	// underscores says that it passes tool names on to model APIs, which refuse dots, under a name that other clients have too: auto
+	// cannot recognize it.
+	underscores bool
+	// inherits says that the server gets the host's environment, and that a host in a terminal has that of the shell.
+	inherits bool
 	// notes are what else a person should know. %s is the name of the server.
 	notes []string
 }
@@ -55,15 +60,15 @@ func typeHere(name string) string     { return "YOUR_" + name } // the server sa
 func hosts() []host {
 	return []host{
 		{
-			name: "claude-code", aliases: []string{"claude"}, title: "Claude Code",
+			name: "claude-code", aliases: []string{"claude"}, title: "Claude Code", inherits: true,
 			command: func(s setup, h host) []string {
 				return slices.Concat([]string{"claude", "mcp", "add", s.name, "--scope", "user"}, s.assignments(h, "-e"), []string{"--", s.program})
 			},
 			file: mcpServers("stdio"), format: "json", places: inProject(".mcp.json", atHome(".claude.json")),
 			refer: dollarBraces, expands: "${",
-			filled: "Claude Code puts the value of its own environment in place of %s when it starts the server.",
+			filled: "Claude Code replaces %s with the value from its own environment when it starts the server.",
 			notes: []string{
-				"With --scope project in place of --scope user it is there in one project only, for everybody who has that.",
+				"With --scope project instead of --scope user the server is set up for one project, for everybody who works on it.",
 				"Without a person (claude -p) the tools need --allowedTools mcp__%s.",
 				"claude mcp list shows whether the server starts.",
 			},
@@ -77,10 +82,10 @@ func hosts() []host {
 				`%APPDATA%\Claude\claude_desktop_config.json`, "",
 			},
 			refer:  typeHere,
-			filled: "Claude Desktop fills in nothing: write the value in place of %s. It stands in this file in clear.",
+			filled: "Claude Desktop fills in nothing: replace %s with the value. This file then holds it in clear.",
 			notes: []string{
 				"Settings, Developer, Edit Config opens the file. Quit Claude Desktop and start it again afterwards.",
-				"Claude Desktop takes no dots in tool names and sees loopgrid_record_decision and so on.",
+				"Claude Desktop takes no dots in tool names, so it sees loopgrid_record_decision and so on.",
 			},
 		},
 		{
@@ -89,8 +94,8 @@ func hosts() []host {
 			places: inProject(".cursor/mcp.json", atHome(".cursor/mcp.json")),
 			link:   cursorLink,
 			refer:  func(name string) string { return "${env:" + name + "}" }, expands: "${",
-			filled: "Cursor puts the value of its own environment in place of %s. Started from the desktop it has no variables of your shell.",
-			notes:  []string{"Cursor takes no dots in tool names and sees loopgrid_record_decision and so on."},
+			filled: "Cursor replaces %s with the value from its own environment. Started from the desktop, it does not have the variables of your shell.",
+			notes:  []string{"Cursor takes no dots in tool names, so it sees loopgrid_record_decision and so on."},
 		},
 		{
 			name: "vscode", aliases: []string{"vs-code", "code"}, title: "VS Code",
@@ -108,21 +113,21 @@ func hosts() []host {
 			name: "codex", aliases: []string{"codex-cli"}, title: "Codex",
 			file: codexFile, format: "toml", places: atHome(".codex/config.toml"),
 			refer:  func(name string) string { return name },
-			filled: "Codex hands on %s from its own environment, because env_vars names it.",
+			filled: "Codex passes %s on from its own environment, because env_vars names it.",
 			notes: []string{
-				"The text can be added at the end of the file. CODEX_HOME, if set, is in place of ~/.codex.",
-				"Codex hands on little more of its environment than HOME, PATH and the language. What else the program needs, such as HTTPS_PROXY or SSL_CERT_FILE, has to be in env_vars.",
+				"Add the text at the end of the file. If CODEX_HOME is set, it replaces ~/.codex.",
+				"Codex passes on little more of its environment than HOME, PATH and the language. Name whatever else the program needs, such as HTTPS_PROXY, in env_vars.",
 				"codex exec, where no person is asked, runs every tool but loopgrid.record_review.",
 			},
 		},
 		{
-			name: "gemini", aliases: []string{"gemini-cli"}, title: "Gemini CLI",
+			name: "gemini", aliases: []string{"gemini-cli"}, title: "Gemini CLI", inherits: true,
 			command: func(s setup, h host) []string {
 				return slices.Concat([]string{"gemini", "mcp", "add", "-s", "user"}, s.assignments(h, "-e"), []string{s.name, s.program})
 			},
 			file: mcpServers(""), format: "json", places: atHome(".gemini/settings.json"),
 			refer: dollar, expands: "$",
-			filled: "Gemini CLI puts the value of its own environment in place of %s. Variables that look like secrets reach the server only in this way.",
+			filled: "Gemini CLI replaces %s with the value from its own environment. Variables that look like secrets reach the server only in this way.",
 			notes: []string{
 				"Gemini CLI starts servers only in folders that it was told to trust.",
 				`Without a person (gemini -p) it offers the tools only with --yolo, or if the server has "trust": true.`,
@@ -142,33 +147,33 @@ func hosts() []host {
 			},
 		},
 		{
-			name: "copilot", aliases: []string{"copilot-cli"}, title: "Copilot CLI",
+			name: "copilot", aliases: []string{"copilot-cli"}, title: "Copilot CLI", inherits: true,
 			command: func(s setup, h host) []string {
 				return slices.Concat([]string{"copilot", "mcp", "add", s.name}, s.assignments(h, "--env"), []string{"--", s.program})
 			},
 			file: copilotFile, format: "json", places: atHome(".copilot/mcp-config.json"),
 			refer: dollarBraces, expands: "$",
-			filled: "Copilot CLI puts the value of its own environment in place of %s when it starts the server.",
+			filled: "Copilot CLI replaces %s with the value from its own environment when it starts the server.",
 			notes:  []string{"Without a person (copilot -p) the tools need --allow-tool %s."},
 		},
 		{
-			name: "opencode", title: "OpenCode",
+			name: "opencode", title: "OpenCode", inherits: true,
 			command: func(s setup, h host) []string {
 				return slices.Concat([]string{"opencode", "mcp", "add", s.name}, s.assignments(h, "--env"), []string{"--", s.program})
 			},
 			file: opencodeFile, format: "json", places: atHome(".config/opencode/opencode.jsonc"),
 			refer: func(name string) string { return "{env:" + name + "}" }, expands: "{",
-			filled: "OpenCode puts the value of its own environment in place of %s.",
+			filled: "OpenCode replaces %s with the value from its own environment.",
 			notes:  []string{"opencode mcp list shows whether the server starts."},
 		},
 		{
-			name: "qwen", aliases: []string{"qwen-code"}, title: "Qwen Code",
+			name: "qwen", aliases: []string{"qwen-code"}, title: "Qwen Code", inherits: true,
 			command: func(s setup, h host) []string {
 				return slices.Concat([]string{"qwen", "mcp", "add", "-s", "user"}, s.assignments(h, "-e"), []string{s.name, s.program})
 			},
 			file: mcpServers(""), format: "json", places: atHome(".qwen/settings.json"),
 			refer: dollar, expands: "$",
-			filled: "Qwen Code puts the value of its own environment in place of %s.",
+			filled: "Qwen Code replaces %s with the value from its own environment.",
 			notes: []string{
 				"Without a person (qwen -p) the tools need --yolo.",
 				"qwen mcp list shows whether the server starts.",
@@ -178,10 +183,79 @@ func hosts() []host {
 			name: "cline", aliases: []string{"cline-cli"}, title: "Cline",
 			file: mcpServers("stdio"), format: "json", places: atHome(".cline/data/settings/cline_mcp_settings.json"), holder: "mcpServers",
 			refer:  typeHere,
-			filled: "Cline fills in nothing: write the value in place of %s. It stands in this file in clear.",
+			filled: "Cline fills in nothing: replace %s with the value. This file then holds it in clear.",
 			notes: []string{
 				"That is the file of the command line. In VS Code open it in Cline's panel: MCP Servers, Configure.",
-				"Cline hands on nothing else of its environment. What else the program needs, such as HTTPS_PROXY or SSL_CERT_FILE, has to be in env.",
+				"Cline passes on nothing else of its environment. Put whatever else the program needs, such as HTTPS_PROXY, into env.",
+			},
+		},
+		{
+			name: "kilo", aliases: []string{"kilo-code", "kilocode"}, title: "Kilo", inherits: true,
+			file: kiloFile, format: "json", holder: "mcp",
+			places: inProject(".kilo/kilo.jsonc", atHome(".config/kilo/kilo.jsonc")),
+			refer:  func(name string) string { return "{env:" + name + "}" }, expands: "{",
+			filled: "Kilo replaces %s with the value from its own environment.",
+			notes:  []string{"The command line and the VS Code extension read the same file. Versions before 7 had another one, with mcpServers."},
+		},
+		{
+			name: "droid", aliases: []string{"factory"}, title: "Droid",
+			file: mcpServers("stdio"), format: "json", holder: "mcpServers",
+			places: inProject(".factory/mcp.json", atHome(".factory/mcp.json")),
+			refer:  typeHere,
+			filled: "Replace %s with the value. This file then holds it in clear.",
+			notes:  []string{"Without a person (droid exec) the tools need --add-tools MCP:%s.", "/mcp shows whether the server starts."},
+		},
+		{
+			name: "continue", aliases: []string{"cn", "continue-cli"}, title: "Continue", underscores: true,
+			file: continueFile, format: "yaml", holder: "mcpServers",
+			places: atHome(".continue/config.yaml"),
+			refer:  func(name string) string { return "${{ secrets." + name + " }}" }, expands: "${{",
+			filled: "Continue replaces %s with the value from ~/.continue/.env, or from .env in the workspace.",
+			notes:  []string{"MCP tools are offered in agent mode only."},
+		},
+		{
+			name: "kimi", aliases: []string{"kimi-cli"}, title: "Kimi CLI", underscores: true,
+			file: mcpServers(""), format: "json", holder: "mcpServers",
+			places: atHome(".kimi/mcp.json"),
+			refer:  typeHere,
+			filled: "Kimi CLI fills in nothing: replace %s with the value. This file then holds it in clear.",
+			notes:  []string{"kimi mcp test %s shows whether the server starts."},
+		},
+		{
+			name: "fast-agent", aliases: []string{"fastagent"}, title: "fast-agent", underscores: true,
+			file: fastAgentFile, format: "yaml",
+			places: places{project: "fastagent.config.yaml"},
+			refer:  dollarBraces, expands: "${",
+			filled: "fast-agent replaces %s with the value from its own environment.",
+			notes:  []string{"Agents use the server by its name: servers=[\"%s\"], or --servers %s on the command line."},
+		},
+		{
+			name: "openhands", title: "OpenHands", underscores: true,
+			file: mcpServers(""), format: "json", holder: "mcpServers",
+			places: atHome(".openhands/mcp.json"),
+			refer:  typeHere,
+			filled: "Replace %s with the value. This file then holds it in clear.",
+			notes:  []string{"openhands mcp list shows the server; /mcp in a conversation shows whether it starts."},
+		},
+		{
+			name: "sdk", title: "SDKs and frameworks", underscores: true,
+			file: sdkFile, format: "md",
+			places: places{project: "your program"},
+			refer:  func(name string) string { return name },
+			filled: "The code takes %s from the environment of your program.",
+			notes: []string{
+				"Clients of the Python SDK all call themselves mcp, so LOOPGRID_MCP_TOOL_NAMES=underscore has to say that the model takes no dots.",
+				"SDKs hand on little of their environment: whatever else the program needs, such as HTTPS_PROXY, belongs in env.",
+			},
+		},
+		{
+			name: "json", aliases: []string{"other"}, title: "Any other host",
+			file: mcpServers(""), format: "json", holder: "mcpServers",
+			places: places{project: "the host's configuration"},
+			refer:  typeHere,
+			filled: "Replace %s with the value, or with the host's own way to refer to it.",
+			notes: []string{
+				"If the model's API refuses the tools (400) or the host lists none, add --env LOOPGRID_MCP_TOOL_NAMES=underscore: many model APIs take no dots in tool names.",
 			},
 		},
 	}
@@ -194,6 +268,15 @@ func findHost(name string) (host, bool) {
 		}
 	}
 	return host{}, false
+}
+
+// everyHostName returns the names of hosts and their other spellings.
+func everyHostName() []string {
+	var names []string
+	for _, h := range hosts() {
+		names = append(append(names, h.name), h.aliases...)
+	}
+	return names
 }
 
 func hostNames() string {
@@ -214,7 +297,7 @@ func (h host) describe(s setup) (text, guide string) {
 		text = h.file(s, h)
 		fmt.Fprintf(&out, "%s: the text below goes into\n%s", h.title, h.places.lines())
 		if h.holder != "" {
-			fmt.Fprintf(&out, "If there is such a file with %s already, add what stands in %s here to it.\n", h.holder, h.holder)
+			fmt.Fprintf(&out, "If that file has %s already, merge this entry into it.\n", h.holder)
 		}
 	}
 	for _, remark := range h.remarks(s) {
@@ -235,8 +318,8 @@ func (h host) remarks(s setup) []string {
 		}
 		remarks = append(remarks, fmt.Sprintf(h.filled, strings.Join(names, " and ")))
 	}
-	if !slices.ContainsFunc(s.env, func(v setting) bool { return v.Secret }) {
-		remarks = append(remarks, "Where LoopGrid asks for a key add --env LOOPGRID_SERVICE_KEY. "+fmt.Sprintf(h.filled, h.refer("LOOPGRID_SERVICE_KEY")))
+	if !slices.ContainsFunc(s.env, func(v setting) bool { return v.Secret || v.Name == "LOOPGRID_SERVICE_KEY_FILE" }) {
+		remarks = append(remarks, "If LoopGrid asks for a key, add --env LOOPGRID_SERVICE_KEY. "+fmt.Sprintf(h.filled, h.refer("LOOPGRID_SERVICE_KEY")))
 	}
 	if h.command != nil && s.windows {
 		if other := s.cmdLine(h.command(s, h)); other != s.shell(h.command(s, h)) {
@@ -251,6 +334,9 @@ func (h host) remarks(s setup) []string {
 
 // lines lists the places, one in a line.
 func (p places) lines() string {
+	if p.linux == "" { // only the person knows where
+		return "  " + p.project + "\n"
+	}
 	var out strings.Builder
 	for _, place := range []struct{ where, path string }{
 		{"Linux", p.linux}, {"macOS", p.macos}, {"Windows", p.windows}, {"one project", p.project},

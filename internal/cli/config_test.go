@@ -5,12 +5,17 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,7 +32,10 @@ const key = "lg_live_of_a_test"
 
 // everyHost are the hosts that config knows.
 func everyHost() []string {
-	return []string{"claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "goose", "copilot", "opencode", "qwen", "cline"}
+	return []string{
+		"claude-code", "claude-desktop", "cursor", "vscode", "codex", "gemini", "goose", "copilot", "opencode", "qwen", "cline",
+		"kilo", "droid", "continue", "kimi", "fast-agent", "openhands", "sdk", "json",
+	}
 }
 
 // configFor runs config for a program at this path on this system.
@@ -54,7 +62,7 @@ func receive(t *testing.T, host, name, text string) received {
 	fill := func(r received) received {
 		for k, v := range r.env {
 			switch {
-			case strings.HasPrefix(v, "{env:"), strings.HasPrefix(v, "${input:"), strings.HasPrefix(v, "YOUR_"), dollars.MatchString(v) && host != "codex":
+			case strings.HasPrefix(v, "{env:"), strings.HasPrefix(v, "${{ secrets."), strings.HasPrefix(v, "${input:"), strings.HasPrefix(v, "YOUR_"), dollars.MatchString(v) && host != "codex":
 				r.env[k] = key
 			}
 		}
@@ -107,6 +115,32 @@ func receive(t *testing.T, host, name, text string) received {
 			s.Envs[v] = key
 		}
 		return received{s.Cmd, s.Envs}
+	case "kilo":
+		require.NoError(t, json.Unmarshal([]byte(text), &file))
+		command, _ := file.MCP[name].Command.([]any)
+		require.Len(t, command, 1)
+		return fill(received{command[0].(string), file.MCP[name].Environment})
+	case "continue":
+		var list struct {
+			MCPServers []struct {
+				Name, Command string
+				Env           map[string]string
+			} `yaml:"mcpServers"`
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(text), &list))
+		require.Len(t, list.MCPServers, 1)
+		assert.Equal(t, name, list.MCPServers[0].Name)
+		return fill(received{list.MCPServers[0].Command, list.MCPServers[0].Env})
+	case "fast-agent":
+		var nested struct {
+			MCP struct {
+				Servers map[string]server
+			}
+		}
+		require.NoError(t, yaml.Unmarshal([]byte(text), &nested))
+		return fill(received{nested.MCP.Servers[name].Command.(string), nested.MCP.Servers[name].Env})
+	case "sdk":
+		return fromPython(t, text)
 	case "vscode":
 		require.NoError(t, json.Unmarshal([]byte(text), &file))
 		return fill(received{file.Servers[name].Command.(string), file.Servers[name].Env})
@@ -115,6 +149,24 @@ func receive(t *testing.T, host, name, text string) received {
 		require.Len(t, file.MCPServers, 1)
 		return fill(received{file.MCPServers[name].Command.(string), file.MCPServers[name].Env})
 	}
+}
+
+// fromPython reads the command and the environment of the Python program. Its literals are those of JSON.
+func fromPython(t *testing.T, text string) received {
+	t.Helper()
+	literal := func(quoted string) (value string) {
+		require.NoError(t, json.Unmarshal([]byte(quoted), &value), quoted)
+		return value
+	}
+	r := received{literal(regexp.MustCompile(`(?m)^COMMAND = (.*)$`).FindStringSubmatch(text)[1]), map[string]string{}}
+	for _, line := range regexp.MustCompile(`(?m)^    ("LOOPGRID_\w+"): (.*),$`).FindAllStringSubmatch(text, -1) {
+		if line[2] == "os.environ["+line[1]+"]" {
+			r.env[literal(line[1])] = key
+			continue
+		}
+		r.env[literal(line[1])] = literal(line[2])
+	}
+	return r
 }
 
 // words has a shell take a command apart.
@@ -149,8 +201,12 @@ func TestConfig_ArrivesAsGiven(t *testing.T) {
 				require.Equal(t, 0, code, errs)
 				got := receive(t, host, "loopgrid", out)
 				assert.Equal(t, program, got.program)
-				env["LOOPGRID_SERVICE_KEY"] = key
-				assert.Equal(t, env, got.env)
+				want := maps.Clone(env)
+				want["LOOPGRID_SERVICE_KEY"] = key
+				if slices.Contains([]string{"continue", "kimi", "fast-agent", "openhands", "sdk"}, host) {
+					want["LOOPGRID_MCP_TOOL_NAMES"] = "underscore"
+				}
+				assert.Equal(t, want, got.env)
 				assert.NotContains(t, out+errs, key)
 				assert.Contains(t, errs, "LOOPGRID_SERVICE_KEY", "it says where the key comes from")
 				assert.NotContains(t, errs, "%!", "no broken format")
@@ -172,7 +228,9 @@ func TestConfig_OnWindows(t *testing.T) {
 		default:
 			got := receive(t, host, "loopgrid", out)
 			assert.Equal(t, program, got.program)
-			assert.Contains(t, errs, "  Windows  ")
+			if !slices.Contains([]string{"fast-agent", "sdk", "json"}, host) {
+				assert.Contains(t, errs, "  Windows  ")
+			}
 		}
 	}
 }
@@ -291,7 +349,7 @@ func TestConfig_TheKeyIsNotNeeded(t *testing.T) {
 		assert.Equal(t, 0, code)
 		assert.NotContains(t, out, "SERVICE_KEY", "a LoopGrid without keys should not be handed a placeholder")
 		assert.Contains(t, out, "http://127.0.0.1:8000", "where evidence goes is seen")
-		assert.Contains(t, strings.Join(strings.Fields(errs), " "), "Where LoopGrid asks for a key add --env LOOPGRID_SERVICE_KEY.")
+		assert.Contains(t, strings.Join(strings.Fields(errs), " "), "If LoopGrid asks for a key, add --env LOOPGRID_SERVICE_KEY.")
 		assert.NotContains(t, errs, "Warning")
 	}
 }
@@ -299,17 +357,17 @@ func TestConfig_TheKeyIsNotNeeded(t *testing.T) {
 // A value that is left as config printed it is never used as one.
 func TestConfig_WhatIsNotFilledInIsNoKey(t *testing.T) {
 	t.Parallel()
-	left := regexp.MustCompile(`LOOPGRID_SERVICE_KEY(?:=|": ")([^"'\s]+)`)
+	left := regexp.MustCompile(`LOOPGRID_SERVICE_KEY(?:=([^"'\s]+)|"?: "([^"]+)")`)
 	for _, host := range everyHost() {
 		_, out, _ := configFor("/bin/x", "linux", host, "--env", "LOOPGRID_SERVICE_KEY")
 		found := left.FindStringSubmatch(out)
-		if host == "codex" || host == "goose" {
+		if host == "codex" || host == "goose" || host == "sdk" {
 			assert.Nil(t, found, "they name the variable and hold no placeholder")
 			continue
 		}
 		require.NotNil(t, found, out)
-		s := config.LoadFrom([]string{"LOOPGRID_SERVICE_KEY=" + found[1]})
-		assert.False(t, s.ServiceKey.IsSet(), "%s: %s", host, found[1])
+		s := config.LoadFrom([]string{"LOOPGRID_SERVICE_KEY=" + found[1] + found[2]})
+		assert.False(t, s.ServiceKey.IsSet(), "%s: %s", host, found[0])
 		assert.NotEmpty(t, len(s.Problems)+len(s.Warnings), "the operator is told")
 	}
 }
@@ -318,7 +376,8 @@ func TestConfig_Aliases(t *testing.T) {
 	t.Parallel()
 	for alias, name := range map[string]string{
 		"claude": "claude-code", "vs-code": "vscode", "code": "vscode", "codex-cli": "codex", "gemini-cli": "gemini",
-		"copilot-cli": "copilot", "qwen-code": "qwen", "cline-cli": "cline",
+		"copilot-cli": "copilot", "qwen-code": "qwen", "cline-cli": "cline", "kilo-code": "kilo", "factory": "droid", "cn": "continue",
+		"kimi-cli": "kimi", "fastagent": "fast-agent", "other": "json",
 	} {
 		_, want, _ := configFor("/bin/x", "linux", name)
 		code, got, _ := configFor("/bin/x", "linux", alias)
@@ -347,10 +406,11 @@ func TestConfig_Refuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no host":               {nil, "config: name a host: claude-code, claude-desktop, cursor, vscode, codex, gemini, goose, copilot, opencode, qwen, cline\n"},
+		"no host":               {nil, "config: name a host: " + strings.Join(everyHost(), ", ") + "\n"},
 		"unknown host":          {[]string{"emacs"}, `config: unknown host "emacs"; the known ones are claude-code, `},
 		"two hosts":             {[]string{"codex", "cursor"}, `config: unknown argument "cursor"`},
 		"unknown flag":          {[]string{"codex", "--write"}, "config: flag provided but not defined: -write"},
+		"mistyped host":         {[]string{"Cursor"}, `config: unknown host "Cursor"; did you mean cursor?; the known ones are claude-code, `},
 		"unknown variable":      {[]string{"codex", "--env", "LOOPGRID_URL=x"}, "config: --env LOOPGRID_URL: not a variable of loopgrid-mcp"},
 		"a key without a name":  {[]string{"codex", "--env", key}, "config: --env : not a variable of loopgrid-mcp"},
 		"a variable twice":      {[]string{"codex", "--env", "LOOPGRID_WORKSPACE=a", "--env", "LOOPGRID_WORKSPACE=b"}, "given twice"},
@@ -468,5 +528,89 @@ func TestConfig_Help(t *testing.T) {
 	assert.Empty(t, errs)
 	for _, host := range everyHost() {
 		assert.Contains(t, out, host)
+	}
+}
+
+// What is set where config runs is taken, except what opens reviews and exports; the value of the key never is.
+func TestConfig_TakesWhatIsSetHere(t *testing.T) {
+	clearEnvironment(t)
+	dir := t.TempDir()
+	for name, value := range map[string]string{
+		"LOOPGRID_BASE_URL": "https://loopgrid.example.com", "LOOPGRID_WORKSPACE": `"claims"`, "LOOPGRID_SERVICE_KEY": key,
+		"LOOPGRID_EVIDENCE_DIR": dir, "LOOPGRID_MCP_TIMEOUT_SECONDS": "soon",
+		"LOOPGRID_MCP_ENABLE_REVIEW_TOOL": "true", "LOOPGRID_MCP_REVIEWER_ID": "ann", "LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT": "1",
+	} {
+		t.Setenv(name, value)
+	}
+	code, out, errs := configFor("/bin/x", "linux", "gemini", "--env", "LOOPGRID_WORKSPACE=other")
+	require.Equal(t, 0, code, errs)
+	assert.Equal(t, received{"/bin/x", map[string]string{
+		"LOOPGRID_BASE_URL": "https://loopgrid.example.com", "LOOPGRID_WORKSPACE": "other", "LOOPGRID_SERVICE_KEY": key,
+		"LOOPGRID_EVIDENCE_DIR": dir, "LOOPGRID_MCP_REVIEWER_ID": "ann",
+	}}, receive(t, "gemini", "loopgrid", out))
+	assert.NotContains(t, out+errs, key)
+	said := strings.Join(strings.Fields(errs), " ")
+	assert.Contains(t, said, "Taken from the environment here: LOOPGRID_BASE_URL, LOOPGRID_SERVICE_KEY (without its value), LOOPGRID_EVIDENCE_DIR, LOOPGRID_MCP_REVIEWER_ID.")
+	assert.Contains(t, said, "LOOPGRID_MCP_ENABLE_REVIEW_TOOL is set here and not taken: only --env LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true opens it.")
+	assert.Contains(t, said, "LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT is set here and not taken")
+	assert.Contains(t, said, "Warning: LOOPGRID_MCP_TIMEOUT_SECONDS is set here and not taken")
+
+	code, out, errs = configFor("/bin/x", "linux", "gemini", "--env", "LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true")
+	require.Equal(t, 0, code, errs)
+	assert.Contains(t, out, "LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true")
+}
+
+func TestConfig_NamesWhatHostsDoNotHandOn(t *testing.T) {
+	clearEnvironment(t)
+	t.Setenv("HTTPS_PROXY", "http://user:private@proxy:3128")
+	t.Setenv("SSL_CERT_FILE", "/etc/ssl/corporate.pem")
+	_, _, errs := configFor("/bin/x", "linux", "cursor")
+	said := strings.Join(strings.Fields(errs), " ")
+	assert.Contains(t, said, "Warning: HTTPS_PROXY, SSL_CERT_FILE: set here, but Cursor may not hand that on.")
+	assert.NotContains(t, said, "private")
+	_, _, errs = configFor("/bin/x", "linux", "claude-code")
+	assert.NotContains(t, errs, "HTTPS_PROXY")
+}
+
+func TestConfig_AFileThatIsElsewhere(t *testing.T) {
+	t.Parallel()
+	code, out, errs := configFor("/bin/x", "linux", "cursor", "--env", "LOOPGRID_SERVICE_KEY_FILE=/run/secrets/no-such-key")
+	require.Equal(t, 0, code, errs)
+	assert.Contains(t, out, `"LOOPGRID_SERVICE_KEY_FILE": "/run/secrets/no-such-key"`)
+	assert.Contains(t, strings.Join(strings.Fields(errs), " "), "Warning: LOOPGRID_SERVICE_KEY_FILE names /run/secrets/no-such-key, which does not exist.")
+}
+
+// What is printed for programs can be run.
+func TestConfig_SDKCodeIsWellFormed(t *testing.T) {
+	t.Parallel()
+	_, out, _ := configFor(`C:\x y\größer.exe`, "windows", "sdk", "--env", "LOOPGRID_SERVICE_KEY", "--env", "LOOPGRID_MCP_REVIEWER_ID=O'Neill")
+	blocks := map[string][]string{}
+	for _, block := range regexp.MustCompile("(?s)```(\\w+)\n(.*?)```").FindAllStringSubmatch(out, -1) {
+		blocks[block[1]] = append(blocks[block[1]], block[2])
+	}
+	require.Len(t, blocks["go"], 1)
+	_, err := parser.ParseFile(token.NewFileSet(), "main.go", blocks["go"][0], parser.AllErrors)
+	require.NoError(t, err)
+	formatted, err := format.Source([]byte(blocks["go"][0]))
+	require.NoError(t, err)
+	assert.Equal(t, blocks["go"][0], string(formatted))
+	assert.Len(t, blocks["python"], 2)
+	assert.Len(t, blocks["typescript"], 2)
+	for _, language := range []struct{ program, name string }{{"python3", "python"}, {"node", "typescript"}} {
+		program, err := exec.LookPath(language.program)
+		if err != nil {
+			t.Logf("%s is not here", language.program)
+			continue
+		}
+		for i, block := range blocks[language.name] {
+			args := []string{"-c", "import ast, sys; ast.parse(sys.stdin.read())"}
+			if language.name == "typescript" {
+				args = []string{"--input-type=module", "--check", "-"}
+			}
+			cmd := exec.CommandContext(t.Context(), program, args...) //nolint:gosec // it parses what config printed
+			cmd.Stdin = strings.NewReader(block)
+			said, err := cmd.CombinedOutput()
+			require.NoError(t, err, "%s %d: %s", language.name, i, said)
+		}
 	}
 }

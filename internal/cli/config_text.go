@@ -76,6 +76,34 @@ func opencodeFile(s setup, h host) string {
 	}{"https://opencode.ai/config.json", map[string]server{s.name: {"local", []string{s.program}, true, s.environment(h)}}})
 }
 
+func kiloFile(s setup, h host) string {
+	type server struct {
+		Type        string            `json:"type"`
+		Command     []string          `json:"command"`
+		Enabled     bool              `json:"enabled"`
+		Environment map[string]string `json:"environment"`
+	}
+	return indented(map[string]any{"mcp": map[string]server{s.name: {"local", []string{s.program}, true, s.environment(h)}}})
+}
+
+func continueFile(s setup, h host) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "mcpServers:\n  - name: %s\n    type: stdio\n    command: %s\n    args: []\n    env:\n", quoted(s.name), quoted(s.program))
+	for _, v := range s.env {
+		fmt.Fprintf(&out, "      %s: %s\n", v.Name, quoted(v.text(h)))
+	}
+	return out.String()
+}
+
+func fastAgentFile(s setup, h host) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "mcp:\n  servers:\n    %s:\n      transport: stdio\n      command: %s\n      args: []\n      env:\n", quoted(s.name), quoted(s.program))
+	for _, v := range s.env {
+		fmt.Fprintf(&out, "        %s: %s\n", v.Name, quoted(v.text(h)))
+	}
+	return out.String()
+}
+
 // vscodeInput is a value that VS Code asks for.
 type vscodeInput struct {
 	Type        string `json:"type"`

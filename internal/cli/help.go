@@ -72,7 +72,10 @@ Prints the commands and the settings, or the page of a command.
 const sandboxPage = `loopgrid-mcp sandbox [--addr HOST:PORT] [--auth] [--quiet]
 
 Runs a LoopGrid in memory to try things on. It is gone when it ends, and what
-it records proves nothing.
+it records proves nothing. It prints the address of a page that shows what is
+recorded and where a person approves or rejects what waits for a review, and a
+line per recorded event. It is for one machine: requests under another host
+name than localhost or that of --addr, and from other web pages, are refused.
 
   --addr HOST:PORT   where to listen (127.0.0.1:8000)
   --auth             ask for keys, and print some
@@ -99,11 +102,7 @@ func runHelp(p Process, args []string) int {
 	case len(args) == 1:
 		c, ok := findCommand(args[0])
 		if !ok {
-			problem := "no help for " + quotedArgument(args[0])
-			if near := config.Nearest(args[0], commandNames()); near != "" {
-				problem += "; did you mean " + near + "?"
-			}
-			return usage(p, problem)
+			return usage(p, "no help for "+quotedArgument(args[0])+didYouMean(args[0], commandNames()))
 		}
 		fmt.Fprint(p.Stdout, page(c.name))
 		return exitOK

@@ -12,11 +12,11 @@ const (
 	logQueue     = 1024                   // lines that wait for a slow reader of stderr
 	logPause     = 20 * time.Millisecond  // for which lines are gathered: a write for each would take its turn before the answer of the call
 	flushAtMost  = 200 * time.Millisecond // at the exit
-	droppedLines = "loopgrid-mcp: %d log lines were dropped, nobody read stderr\n"
+	droppedLines = "loopgrid-mcp: %d log lines were dropped, nobody read them\n"
 )
 
-// logWriter writes lines to stderr without ever waiting for its reader: a host that does not read stderr would otherwise stop the
-// server after 64 KB. Lines that find the queue full are dropped and counted.
+// logWriter writes lines without ever waiting for their reader: a host that does not read stderr would otherwise stop the server
+// after 64 KB, and a pipe that nobody reads the sandbox. Lines that find the queue full are dropped and counted.
 type logWriter struct {
 	queue   chan []byte
 	dropped atomic.Int64

@@ -68,6 +68,10 @@ type Settings struct {
 	// Set names the variables of [Variables] that are set to something, in that
 	// order, whether or not the value can be used.
 	Set []string
+	// Values holds, by name, the texts of the variables in Set that can be used,
+	// without quotation marks and with paths in full, for a setup that hands them on.
+	// No secret is among them.
+	Values map[string]string
 	// Network names the variables that are set and that decide how programs reach
 	// other machines: proxies and certificates, in capitals.
 	Network []string

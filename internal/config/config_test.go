@@ -575,7 +575,8 @@ func TestLoadFrom_ABrokenSettingIsNeverGuessed(t *testing.T) {
 
 	assert.Len(t, s.Problems, 12)
 	assert.Len(t, s.Warnings, 3)
-	s.Problems, s.Warnings, s.Set = nil, nil, nil
+	assert.Empty(t, s.Values)
+	s.Problems, s.Warnings, s.Set, s.Values = nil, nil, nil, nil
 	assert.Equal(t, config.Settings{
 		MaxEvidenceBytes: 50 << 20, Timeout: 20 * time.Second, ReviewConfirmation: config.AutoConfirmation, ToolNames: config.AutoNames,
 		WriteLock: config.AutoWriteLock,

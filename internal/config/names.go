@@ -16,6 +16,9 @@ func (l *loader) noteNames() {
 		if l.isSet(v.Name) {
 			l.settings.Set = append(l.settings.Set, v.Name)
 		}
+		if !l.isSet(v.Name) || l.isBroken(v.Name) {
+			delete(l.settings.Values, v.Name)
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.environ)) {
 		if strings.HasPrefix(name, "LOOPGRID_") && !ours[name] && l.isSet(name) {

@@ -1,11 +1,14 @@
 package config_test
 
 import (
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestLoadFrom_NamesWhatIsSet(t *testing.T) {
@@ -93,4 +96,17 @@ func TestLoadFrom_Placeholders(t *testing.T) {
 			assert.Equal(t, name+" holds a placeholder that the host did not fill in.", s.Problems[0].Message, part)
 		}
 	}
+}
+
+func TestSettings_Values(t *testing.T) {
+	t.Parallel()
+
+	work, err := os.Getwd()
+	require.NoError(t, err)
+	s := load(t, `LOOPGRID_WORKSPACE="claims"`, "LOOPGRID_SERVICE_KEY=lg_live_1234567890", "LOOPGRID_EVIDENCE_DIR=x", "LOOPGRID_MCP_TIMEOUT_SECONDS=soon",
+		"LOOPGRID_MCP_TOOL_NAMES=camel", "LOOPGRID_MCP_LOG_LEVEL=${LEVEL}", "LOOPGRID_MCP_ENABLE_REVIEW_TOOL=yes", "LOOPGRID_MCP_REVIEWER_ID=ann")
+	assert.Equal(t, map[string]string{
+		"LOOPGRID_WORKSPACE": "claims", "LOOPGRID_EVIDENCE_DIR": filepath.Join(work, "x"),
+		"LOOPGRID_MCP_ENABLE_REVIEW_TOOL": "yes", "LOOPGRID_MCP_REVIEWER_ID": "ann",
+	}, s.Values)
 }

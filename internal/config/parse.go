@@ -58,6 +58,8 @@ func parse(given environment, environ map[string]string) Settings {
 	s.EvidenceDir = setting(l, evidenceDir, given.EvidenceDir, where.evidenceDir)
 	if l.isBroken(evidenceDir) {
 		s.EvidenceDir = EvidenceDir{}
+	} else if !s.EvidenceDir.IsDefault {
+		l.keep(evidenceDir, s.EvidenceDir.Path)
 	}
 	s.MaxEvidenceBytes = setting(l, maxEvidenceBytes, given.MaxEvidenceBytes, parseBytes)
 	s.Timeout = setting(l, timeoutSeconds, given.TimeoutSeconds, parseTimeout)
@@ -95,6 +97,8 @@ func setting[T any](l *loader, name, given string, rule func(string) (T, *fault)
 	if given = l.given(name, given); given != "" {
 		value, wrong := rule(given)
 		if wrong == nil {
+			l.keep(name, given)
+
 			return value
 		}
 		l.report(name, *wrong)
@@ -106,6 +110,17 @@ func setting[T any](l *loader, name, given string, rule func(string) (T, *fault)
 	}
 
 	return value
+}
+
+// keep notes the text of a variable that can be used.
+func (l *loader) keep(name, given string) {
+	if lookUp(name).Secret {
+		return
+	}
+	if l.settings.Values == nil {
+		l.settings.Values = map[string]string{}
+	}
+	l.settings.Values[name] = given
 }
 
 // given returns what is left of a value to apply a rule to, "" where the variable
@@ -271,6 +286,7 @@ func (l *loader) readKeyFile(from file) {
 	if from.path == "" {
 		return
 	}
+	l.keep(serviceKeyFile, from.path)
 	if l.settings.ServiceKey.IsSet() || l.isBroken(serviceKey) {
 		l.report(serviceKeyFile, fault{"and " + serviceKey + " are both set", "Remove one of them."})
 		return
@@ -300,6 +316,7 @@ func (l *loader) readCAFile(from file) {
 	if from.path == "" {
 		return
 	}
+	l.keep(caFile, from.path)
 	certificates, wrong := from.readCertificates()
 	if wrong != nil {
 		l.report(caFile, *wrong)

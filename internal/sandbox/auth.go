@@ -80,11 +80,7 @@ func (s *Server) createKey(r *request) (*answer, error) {
 	}
 	key := s.newKey(workspace, r.form.list("scopes"), r.form.num("expires_in_days"))
 	return answerJSON(evidence.Object(
-		kv("key_id", key.id),
-		kv("name", r.form.str("name")),
-		kv("workspace_id", workspace),
-		kv("scopes", key.scopes),
-		kv("api_key", key.secret),
+		kv("key_id", key.id), kv("name", r.form.str("name")), kv("workspace_id", workspace), kv("scopes", key.scopes), kv("api_key", key.secret),
 		kv("warning", "Keep this key now: it is not shown again."),
 	))
 }

@@ -102,12 +102,12 @@ func (e *export) read() error {
 		e.shown = evidence.Object(
 			kv("decision_id", d.id), kv("workspace_id", d.workspace.id), kv("privacy_mode", d.events[0].privacyMode),
 			kv("created_at", d.events[0].occurredAt), kv("event_count", len(d.events)), kv("decision_type", "withheld"),
-			kv("payload_disclosure", "withheld_by_export_option"), kv("lifecycle", get(e.summary, "lifecycle")),
+			kv("payload_disclosure", "withheld_by_export_option"), kv("lifecycle", evidence.Get(e.summary, "lifecycle")),
 		)
 		return nil
 	}
 	e.shown = e.summary
-	if policy := get(e.summary, "policy"); truthy(policy) { // LoopGrid treats an empty result as none.
+	if policy := evidence.Get(e.summary, "policy"); truthy(policy) { // LoopGrid treats an empty result as none.
 		e.policy = policy
 	}
 	for _, event := range d.events {
@@ -127,11 +127,11 @@ func (e *export) zip() ([]byte, error) {
 	e.lines("chain-witness.jsonl", e.witnesses)
 	e.object("signer.json", evidence.Merge(e.s.signer(), kv("trust_model", trustModel), kv("public_key_file", "public-key.pem")))
 	e.object("verification.json", evidence.Object(
-		kv("decision_id", e.decision.id), kv("workspace_id", e.decision.workspace.id), kv("verified_at_export", get(e.verification, "valid")),
-		kv("integrity", e.verification), kv("coverage", e.coverage), kv("lifecycle", get(e.summary, "lifecycle")),
+		kv("decision_id", e.decision.id), kv("workspace_id", e.decision.workspace.id), kv("verified_at_export", evidence.Get(e.verification, "valid")),
+		kv("integrity", e.verification), kv("coverage", e.coverage), kv("lifecycle", evidence.Get(e.summary, "lifecycle")),
 		kv("offline_command", verifyCommand),
 	))
-	e.object("lifecycle.json", get(e.summary, "lifecycle"))
+	e.object("lifecycle.json", evidence.Get(e.summary, "lifecycle"))
 	e.add("public-key.pem", e.s.keyPEM)
 	e.add("report.html", e.report())
 	e.add("README.txt", e.readme())
@@ -163,12 +163,12 @@ func (e *export) manifest() jsontext.Value {
 	events := e.decision.events
 	var decisionType, captureSource, policy, checkpoint any
 	if e.payloads {
-		decisionType, captureSource = get(e.summary, "decision_type"), get(e.summary, "metadata", "capture_source")
+		decisionType, captureSource = evidence.Get(e.summary, "decision_type"), evidence.Get(e.summary, "metadata", "capture_source")
 	}
 	if e.policy != nil {
 		policy = evidence.Object(
-			kv("id", get(e.policy, "policy_id")), kv("version", get(e.policy, "version")), kv("policy_digest", get(e.policy, "policy_digest")),
-			kv("input_commitment", get(e.policy, "input_commitment")),
+			kv("id", evidence.Get(e.policy, "policy_id")), kv("version", evidence.Get(e.policy, "version")), kv("policy_digest", evidence.Get(e.policy, "policy_digest")),
+			kv("input_commitment", evidence.Get(e.policy, "input_commitment")),
 		)
 	}
 	if e.checkpoint != nil {
@@ -185,7 +185,7 @@ func (e *export) manifest() jsontext.Value {
 		kv("decision_type", decisionType),
 		kv("capture_source", captureSource),
 		kv("policy", policy),
-		kv("lifecycle", get(e.summary, "lifecycle")),
+		kv("lifecycle", evidence.Get(e.summary, "lifecycle")),
 		kv("event_count", len(events)),
 		kv("disclosure_count", len(e.disclosures)),
 		kv("payloads_included", e.payloads),

@@ -131,7 +131,7 @@ func checkAttestation(members []member, key ed25519.PublicKey, keyID string) err
 	}
 	var body []evidence.Field
 	for _, name := range []string{"attestation_schema", "bundle_schema", "decision_id", "workspace_id", "hash_algorithm", "files", "signer"} {
-		body = append(body, evidence.Field{Name: name, Value: text(get(raw, name))})
+		body = append(body, evidence.Field{Name: name, Value: text(evidence.Get(raw, name))})
 	}
 	digest, err := evidence.Commitment(evidence.Object(body...))
 	if err != nil {
@@ -185,7 +185,7 @@ func checkChain(members []member, key ed25519.PublicKey, keyID string) error {
 			}
 			if file == "events.jsonl" {
 				for _, name := range eventNames[:9] {
-					n.body = append(n.body, evidence.Field{Name: name, Value: get(line, name)})
+					n.body = append(n.body, evidence.Field{Name: name, Value: evidence.Get(line, name)})
 				}
 			}
 			nodes = append(nodes, n)
@@ -218,18 +218,18 @@ func checkChain(members []member, key ed25519.PublicKey, keyID string) error {
 // checkDocuments compares what the other files say twice.
 func checkDocuments(members []member, key ed25519.PublicKey, keyID string) error {
 	manifest := jsontext.Value(content(members, "manifest.json"))
-	signer := get(manifest, "signer")
-	if id, _ := evidence.Unquote(get(signer, "key_id")); id != keyID {
+	signer := evidence.Get(manifest, "signer")
+	if id, _ := evidence.Unquote(evidence.Get(signer, "key_id")); id != keyID {
 		return errors.New("manifest.json names another key")
 	}
-	if id, _ := evidence.Unquote(get(content(members, "signer.json"), "key_id")); id != keyID {
+	if id, _ := evidence.Unquote(evidence.Get(content(members, "signer.json"), "key_id")); id != keyID {
 		return errors.New("signer.json names another key")
 	}
 	for name, same := range map[string][2]jsontext.Value{
-		"lifecycle":   {get(manifest, "lifecycle"), content(members, "lifecycle.json")},
-		"integrity":   {get(manifest, "integrity"), get(content(members, "verification.json"), "integrity")},
-		"coverage":    {get(manifest, "evidence_coverage"), get(content(members, "verification.json"), "coverage")},
-		"decision_id": {get(manifest, "decision_id"), get(content(members, "decision.json"), "decision_id")},
+		"lifecycle":   {evidence.Get(manifest, "lifecycle"), content(members, "lifecycle.json")},
+		"integrity":   {evidence.Get(manifest, "integrity"), evidence.Get(content(members, "verification.json"), "integrity")},
+		"coverage":    {evidence.Get(manifest, "evidence_coverage"), evidence.Get(content(members, "verification.json"), "coverage")},
+		"decision_id": {evidence.Get(manifest, "decision_id"), evidence.Get(content(members, "decision.json"), "decision_id")},
 	} {
 		a, errA := evidence.Commitment(same[0])
 		b, errB := evidence.Commitment(same[1])
@@ -239,20 +239,20 @@ func checkDocuments(members []member, key ed25519.PublicKey, keyID string) error
 	}
 	commitments := map[string]string{}
 	for _, line := range linesOf(content(members, "events.jsonl")) {
-		commitments[string(get(line, "event_id"))] = string(get(line, "payload_commitment"))
+		commitments[string(evidence.Get(line, "event_id"))] = string(evidence.Get(line, "payload_commitment"))
 	}
 	for _, line := range linesOf(content(members, disclosuresFile)) {
-		digest, err := evidence.Commitment(get(line, "payload"))
+		digest, err := evidence.Commitment(evidence.Get(line, "payload"))
 		if err != nil {
 			return err
 		}
-		if want := string(evidence.Text(digest)); commitments[string(get(line, "event_id"))] != want || string(get(line, "payload_commitment")) != want {
+		if want := string(evidence.Text(digest)); commitments[string(evidence.Get(line, "event_id"))] != want || string(evidence.Get(line, "payload_commitment")) != want {
 			return errors.New("a disclosed payload is not the committed one")
 		}
 	}
-	if checkpoint := get(manifest, "checkpoint"); get(checkpoint, "chain_hash") != nil {
-		hash, _ := evidence.Unquote(get(checkpoint, "chain_hash"))
-		signature, _ := evidence.Unquote(get(checkpoint, "signature"))
+	if checkpoint := evidence.Get(manifest, "checkpoint"); evidence.Get(checkpoint, "chain_hash") != nil {
+		hash, _ := evidence.Unquote(evidence.Get(checkpoint, "chain_hash"))
+		signature, _ := evidence.Unquote(evidence.Get(checkpoint, "signature"))
 		if !signedBy(key, hash, signature) {
 			return errors.New("the checkpoint's signature does not match")
 		}

@@ -59,7 +59,7 @@ func TestBundleFiles(t *testing.T) {
 			}
 			assert.Equal(t, append(want, "bundle-attestation.json"), got)
 			attestation := content(members, "bundle-attestation.json")
-			attested, _ := names(get(attestation, "files"))
+			attested, _ := names(evidence.Get(attestation, "files"))
 			assert.Equal(t, want, attested, "the order of the ZIP")
 			all, _ := names(attestation)
 			assert.Equal(t, []string{
@@ -81,17 +81,17 @@ func TestBundleFiles(t *testing.T) {
 				wantNull = []string{"decision_type", "capture_source", "policy"}
 			case strings.HasPrefix(name, "proof_only"):
 				wantNull = []string{"capture_source"}
-				policy, hidden := names(get(manifest, "policy"))
+				policy, hidden := names(evidence.Get(manifest, "policy"))
 				assert.Equal(t, policy, hidden, "the result itself is hidden")
 			}
 			if strings.Contains(name, "checkpoint=false") {
 				wantNull = append(wantNull, "checkpoint")
 			}
 			assert.Equal(t, wantNull, nulls)
-			roles, nulls := names(get(manifest, "files"))
+			roles, nulls := names(evidence.Get(manifest, "files"))
 			assert.Equal(t, noFile, nulls)
 			assert.Len(t, roles, 13)
-			for role, file := range evidence.Members(get(manifest, "files")) {
+			for role, file := range evidence.Members(evidence.Get(manifest, "files")) {
 				if name, named := evidence.Unquote(file); named {
 					assert.NotNil(t, content(members, name), role)
 				}
@@ -112,9 +112,9 @@ func TestBundleManifestNamesTheDisclosedDecision(t *testing.T) {
 			v := visit(t)
 			members := unzip(t, v.evidence(v.decide(tt.mode), true))
 			manifest := jsontext.Value(content(members, "manifest.json"))
-			assert.Equal(t, tt.decisionType, string(get(manifest, "decision_type")))
-			assert.Equal(t, tt.captureSource, string(get(manifest, "capture_source")))
-			assert.Equal(t, tt.policy, string(get(manifest, "policy", "id")))
+			assert.Equal(t, tt.decisionType, string(evidence.Get(manifest, "decision_type")))
+			assert.Equal(t, tt.captureSource, string(evidence.Get(manifest, "capture_source")))
+			assert.Equal(t, tt.policy, string(evidence.Get(manifest, "policy", "id")))
 		})
 	}
 	t.Run("an empty policy result counts as none", func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestBundleManifestNamesTheDisclosedDecision(t *testing.T) {
 		decision := v.create("redacted", "")
 		v.event(decision, "policy_evaluated", "{}", "")
 		members := unzip(t, v.evidence(decision, true))
-		assert.Equal(t, "null", string(get(content(members, "manifest.json"), "policy")))
+		assert.Equal(t, "null", string(evidence.Get(content(members, "manifest.json"), "policy")))
 		assert.Nil(t, content(members, "policy/policy.json"))
 	})
 }
@@ -132,7 +132,7 @@ func TestBundleDecision(t *testing.T) {
 	t.Parallel()
 	v := visit(t)
 	decision := v.decide("full")
-	summary := get(v.do(http.StatusOK, http.MethodGet, decision, ""), "summary")
+	summary := evidence.Get(v.do(http.StatusOK, http.MethodGet, decision, ""), "summary")
 	assert.JSONEq(t, string(summary), string(content(unzip(t, v.evidence(decision, true)), "decision.json")))
 	assert.Equal(t, `{
   "decision_id": "`+strings.TrimPrefix(decision, "/api/v1/decisions/")+`",
@@ -166,7 +166,7 @@ func TestBundleLines(t *testing.T) {
 	for _, line := range linesOf(content(members, "events.jsonl")) {
 		all, _ := names(line)
 		assert.Equal(t, eventNames, all)
-		all, _ = names(get(line, "payload"))
+		all, _ = names(evidence.Get(line, "payload"))
 		assert.Equal(t, []string{"disclosure", "payload_ref", "payload_sha256"}, all, "the signed payload, not the clear one")
 	}
 	for _, line := range linesOf(content(members, "chain-witness.jsonl")) {
@@ -189,7 +189,7 @@ func TestBundleDisclosesOnlyWhatIsAvailable(t *testing.T) {
 	members := unzip(t, v.evidence(decision, true))
 	require.NoError(t, checkMembers(members))
 	assert.Len(t, linesOf(content(members, "disclosures.jsonl")), 1)
-	assert.Equal(t, "1", string(get(content(members, "manifest.json"), "disclosure_count")))
+	assert.Equal(t, "1", string(evidence.Get(content(members, "manifest.json"), "disclosure_count")))
 }
 
 func TestBundleSaysThatTheChainIsBroken(t *testing.T) {
@@ -199,7 +199,7 @@ func TestBundleSaysThatTheChainIsBroken(t *testing.T) {
 	assert.Contains(t, string(content(unzip(t, v.evidence(decision, true)), "report.html")), "<tr><th>Chain of the workspace</th><td>intact</td></tr>")
 	*v.sandbox.Row("default", 0).EventType() = "tool_result"
 	members := unzip(t, v.evidence(decision, true))
-	assert.Equal(t, "false", string(get(content(members, "verification.json"), "verified_at_export")))
+	assert.Equal(t, "false", string(evidence.Get(content(members, "verification.json"), "verified_at_export")))
 	assert.Contains(t, string(content(members, "report.html")), "<tr><th>Chain of the workspace</th><td>broken</td></tr>")
 }
 
@@ -255,8 +255,8 @@ func TestBundleSaysItIsASandbox(t *testing.T) {
 		assert.Contains(t, report, "<strong>Not from LoopGrid.</strong>", name)
 		assert.Contains(t, report, "0.8.1-sandbox", name)
 		assert.True(t, strings.HasPrefix(readme, "SANDBOX EVIDENCE, NOT FROM LOOPGRID\n"), readme)
-		assert.Contains(t, getText(content(members, "manifest.json"), "legal_note"), "sandbox", name)
-		assert.Contains(t, getText(content(members, "signer.json"), "production_recommendation"), "sandbox", name)
+		assert.Contains(t, evidence.GetText(content(members, "manifest.json"), "legal_note"), "sandbox", name)
+		assert.Contains(t, evidence.GetText(content(members, "signer.json"), "production_recommendation"), "sandbox", name)
 		for line := range strings.SplitSeq(readme, "\n") {
 			assert.LessOrEqual(t, len(line), 120, line)
 		}
@@ -287,6 +287,6 @@ func TestReport(t *testing.T) {
 	long := v.create("full", `,"input":{"x":"`+strings.Repeat("ü", 3000)+`"}`)
 	assert.Contains(t, report(long), "ü\n[cut here")
 
-	workspace := getText(v.post("/api/v1/workspaces", `{"name":"n","privacy_mode":"redacted","redaction_fields":["decision_type"]}`), "workspace_id")
+	workspace := evidence.GetText(v.post("/api/v1/workspaces", `{"name":"n","privacy_mode":"redacted","redaction_fields":["decision_type"]}`), "workspace_id")
 	assert.Contains(t, report(v.create("redacted", `,"workspace_id":"`+workspace+`"`)), "<tr><th>Type</th><td>redacted</td></tr>")
 }

@@ -46,7 +46,7 @@ func (s *Server) createDecision(r *request) (*answer, error) {
 	for _, name := range capturedObjects() {
 		payload = append(payload, kv(name, f.values[name]))
 	}
-	actor := get(f.values["agent"], "id")
+	actor := evidence.Get(f.values["agent"], "id")
 	if actor == nil {
 		actor = evidence.Text("unknown-agent")
 	}

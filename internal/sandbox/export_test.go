@@ -84,3 +84,10 @@ func (s *Server) RateClients() int {
 	defer s.rates.mu.Unlock()
 	return len(s.rates.hits)
 }
+
+// Held is how many bytes of request bodies are in memory.
+func (s *Server) Held() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.held
+}

@@ -137,28 +137,6 @@ func text(value any) jsontext.Value {
 	return jsontext.Value("null")
 }
 
-// get returns the value at a path of member names, nil where there is none.
-func get(obj jsontext.Value, path ...string) jsontext.Value {
-	for _, name := range path {
-		var found jsontext.Value
-		if obj.Kind() == '{' {
-			for n, value := range evidence.Members(obj) {
-				if n == name {
-					found = value
-				}
-			}
-		}
-		obj = found
-	}
-	return obj
-}
-
-// getText returns the string at a path of member names, "" where there is none.
-func getText(obj jsontext.Value, path ...string) string {
-	s, _ := evidence.Unquote(get(obj, path...))
-	return s
-}
-
 // truthy is Python's truth of a value in its spelling.
 func truthy(value jsontext.Value) bool {
 	switch string(value) {

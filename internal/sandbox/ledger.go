@@ -86,26 +86,16 @@ func (e *event) body(actorID jsontext.Value) jsontext.Value {
 
 func (e *event) signedFields(actorID jsontext.Value) []evidence.Field {
 	return []evidence.Field{
-		kv("event_id", e.id),
-		kv("decision_id", e.decisionID),
-		kv("workspace_id", e.workspaceID),
-		kv("event_type", e.kind),
-		kv("occurred_at", e.occurredAt),
-		kv("actor", evidence.Object(kv("type", e.actorType), kv("id", actorID))),
-		kv("privacy_mode", e.privacyMode),
-		kv("payload_commitment", e.commitment),
-		kv("payload", e.payload),
+		kv("event_id", e.id), kv("decision_id", e.decisionID), kv("workspace_id", e.workspaceID), kv("event_type", e.kind),
+		kv("occurred_at", e.occurredAt), kv("actor", evidence.Object(kv("type", e.actorType), kv("id", actorID))), kv("privacy_mode", e.privacyMode),
+		kv("payload_commitment", e.commitment), kv("payload", e.payload),
 	}
 }
 
 func (e *event) proof() jsontext.Value {
 	return evidence.Object(
-		kv("content_hash", e.contentHash),
-		kv("previous_chain_hash", e.previousHash),
-		kv("chain_hash", e.chainHash),
-		kv("signature", e.signature),
-		kv("key_id", e.keyID),
-		kv("signature_algorithm", signatureAlgorithm),
+		kv("content_hash", e.contentHash), kv("previous_chain_hash", e.previousHash), kv("chain_hash", e.chainHash), kv("signature", e.signature),
+		kv("key_id", e.keyID), kv("signature_algorithm", signatureAlgorithm),
 	)
 }
 
@@ -309,26 +299,16 @@ func (s *Server) verification(workspace string, of *decision) (answer jsontext.V
 			kv("seq", f.event.seq), kv("event_id", f.event.id), kv("decision_id", f.event.decisionID), kv("reasons", f.reasons))
 	}
 	return evidence.Object(
-		kv("valid", len(failures) == 0),
-		kv("checked_events", checked),
-		kv("total_ledger_events", len(events)),
-		kv("failures", told),
-		kv("key_id", s.keyID),
-		kv("signature_algorithm", signatureAlgorithm),
-		kv("signer_provider", signerProvider),
-		kv("workspace_id", workspace),
-		kv("algorithm", signatureAlgorithm+" + SHA-256 workspace hash chain"),
-		kv("chain_scope", "workspace"),
+		kv("valid", len(failures) == 0), kv("checked_events", checked), kv("total_ledger_events", len(events)), kv("failures", told),
+		kv("key_id", s.keyID), kv("signature_algorithm", signatureAlgorithm), kv("signer_provider", signerProvider), kv("workspace_id", workspace),
+		kv("algorithm", signatureAlgorithm+" + SHA-256 workspace hash chain"), kv("chain_scope", "workspace"),
 	), len(failures) == 0, nil
 }
 
 // signer describes the key.
 func (s *Server) signer() jsontext.Value {
 	return evidence.Object(
-		kv("provider", signerProvider),
-		kv("algorithm", signatureAlgorithm),
-		kv("key_id", s.keyID),
-		kv("hardware_backed", false),
+		kv("provider", signerProvider), kv("algorithm", signatureAlgorithm), kv("key_id", s.keyID), kv("hardware_backed", false),
 		kv("production_recommendation", productionRecommendation),
 	)
 }

@@ -46,7 +46,7 @@ func (s story) executed() bool { return s.last(toolExecuted, toolResult, mcpTool
 // policyResult returns what the policy said as far as readers can see it: in proof_only mode nothing. LoopGrid looks the result up in a set, which
 // fails for a list or an object; a workspace that redacts "decision" makes it one.
 func (s story) policyResult() (string, error) {
-	result := get(s.payload(policyEvaluated), "decision")
+	result := evidence.Get(s.payload(policyEvaluated), "decision")
 	if kind := result.Kind(); kind == '[' || kind == '{' {
 		return "", errInternal
 	}
@@ -153,7 +153,7 @@ func (s story) lifecycle() (jsontext.Value, error) {
 
 // captured returns a field of what was captured when the decision was created, {} where it cannot be seen.
 func (s story) captured(name string) jsontext.Value {
-	if value := get(s[0].shown(), name); value != nil {
+	if value := evidence.Get(s[0].shown(), name); value != nil {
 		return value
 	}
 	return evidence.Object()
@@ -166,7 +166,7 @@ func (s story) decisionType() jsontext.Value {
 	if s.proofOnly() {
 		return evidence.Text("protected_decision")
 	}
-	return get(s[0].shown(), "decision_type")
+	return evidence.Get(s[0].shown(), "decision_type")
 }
 
 // summary returns the fields of a decision's summary.
@@ -182,7 +182,7 @@ func (s story) summary() ([]evidence.Field, error) {
 	first := s[0]
 	fields := []evidence.Field{
 		kv("decision_id", first.decisionID), kv("workspace_id", first.workspaceID), kv("privacy_mode", first.privacyMode),
-		kv("decision_type", s.decisionType()), kv("service_name", get(first.shown(), "service_name")), kv("created_at", first.occurredAt),
+		kv("decision_type", s.decisionType()), kv("service_name", evidence.Get(first.shown(), "service_name")), kv("created_at", first.occurredAt),
 	}
 	for _, name := range capturedObjects() {
 		fields = append(fields, kv(name, s.captured(name)))
@@ -239,11 +239,11 @@ func (s story) coverage(valid bool) jsontext.Value {
 	approved, rejected := s.reviewed() == humanApproved, s.reviewed() == humanRejected
 
 	checks := []struct{ id, label, status string }{
-		{"agent_identity", "Agent identity", status(truthy(get(s.captured("agent"), "id")) || hidden, false, true)},
+		{"agent_identity", "Agent identity", status(truthy(evidence.Get(s.captured("agent"), "id")) || hidden, false, true)},
 		{"authority", "Delegated authority", status(truthy(s.captured("authority")) || hidden, false, true)},
-		{"model", "Model provenance", status(truthy(get(s.captured("model"), "name")) || hidden, false, true)},
+		{"model", "Model provenance", status(truthy(evidence.Get(s.captured("model"), "name")) || hidden, false, true)},
 		{"context", "Prompt / context version", status(truthy(s.captured("context")) || hidden, false, true)},
-		{"policy", "Policy provenance", status(truthy(get(policy, "version")) || truthy(get(policy, "policy_id")) || hidden, false, true)},
+		{"policy", "Policy provenance", status(truthy(evidence.Get(policy, "version")) || truthy(evidence.Get(policy, "policy_id")) || hidden, false, true)},
 		{"human_oversight", "Human oversight", status(approval, awaiting, required)},
 		{"action", "Action evidence", status(tool || hidden, awaiting || approved && !tool, !forbids(result) && !rejected)},
 		{"outcome", "Observed outcome", status(outcome || hidden, awaiting || approved && !outcome, !rejected)},

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
 // logEvent keeps the line of an event: when, which decision, what, by whom, and what the policy said. Payloads are not shown. The caller holds
@@ -20,7 +22,7 @@ func (s *Server) logEvent(d *decision, e *event, now time.Time) {
 	}
 	if result, _ := story(d.events).policyResult(); result != "" {
 		line += "  policy: " + visible(result)
-		if reason := getText(e.shown(), "reason"); reason != "" && e.kind == policyEvaluated {
+		if reason := evidence.GetText(e.shown(), "reason"); reason != "" && e.kind == policyEvaluated {
 			line += " (" + visible(reason) + ")"
 		}
 	}

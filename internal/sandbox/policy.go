@@ -110,19 +110,19 @@ func (p *policy) evaluate(action, authority, context jsontext.Value) (jsontext.V
 		}
 		return evidence.Object(append(append(fields, more...), kv("rule", p.rule))...)
 	}
-	if getText(p.rule, "type") != "amount_threshold" {
+	if evidence.GetText(p.rule, "type") != "amount_threshold" {
 		return result(manualReviewRequired, "unsupported_policy_rule"), nil
 	}
 	field := "amount"
-	if get(p.rule, "field") != nil {
-		field = getText(p.rule, "field")
+	if evidence.Get(p.rule, "field") != nil {
+		field = evidence.GetText(p.rule, "field")
 	}
-	amount := get(action, field)
+	amount := evidence.Get(action, field)
 	exact, isNumber := exactNumber(amount)
 	if !isNumber {
 		return result(manualReviewRequired, "amount_missing_or_invalid"), nil
 	}
-	auto, hard, limit, err := p.limits(get(authority, "limit_usd"))
+	auto, hard, limit, err := p.limits(evidence.Get(authority, "limit_usd"))
 	if err != nil {
 		return nil, err
 	}
@@ -144,10 +144,10 @@ func (p *policy) evaluate(action, authority, context jsontext.Value) (jsontext.V
 // the hard limit and that of the authority. A limit of 0 counts as none, and an authority that is no number counts only where the policy has no
 // hard limit.
 func (p *policy) limits(authority jsontext.Value) (auto, hard, limit float64, err error) {
-	if hard, err = pythonFloat(get(p.rule, "hard_limit")); err != nil {
+	if hard, err = pythonFloat(evidence.Get(p.rule, "hard_limit")); err != nil {
 		return 0, 0, 0, err
 	}
-	if auto, err = pythonFloat(get(p.rule, "auto_approve_max")); err != nil {
+	if auto, err = pythonFloat(evidence.Get(p.rule, "auto_approve_max")); err != nil {
 		return 0, 0, 0, err
 	}
 	if _, isNumber := exactNumber(authority); hard != 0 && !isNumber {

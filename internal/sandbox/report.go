@@ -47,7 +47,7 @@ pre{margin:0;white-space:pre-wrap;overflow-wrap:anywhere;font-size:.85rem}
 func (e *export) report() []byte {
 	var b strings.Builder
 	row := func(name, cell string) { fmt.Fprintf(&b, "<tr><th>%s</th><td>%s</td></tr>\n", name, cell) }
-	plain := func(path ...string) string { return html.EscapeString(plain(get(e.shown, path...))) }
+	plain := func(path ...string) string { return html.EscapeString(plain(evidence.Get(e.shown, path...))) }
 	fmt.Fprintf(&b, reportHead, e.decision.id, Version, legalNote)
 	b.WriteString("<table>\n")
 	row("Decision", plain("decision_id"))
@@ -60,7 +60,7 @@ func (e *export) report() []byte {
 	row("Policy", plain("policy", "policy_id"))
 	row("Policy result", plain("policy", "decision"))
 	row("Review", plain("approval_event"))
-	row("Chain of the workspace", map[bool]string{true: "intact", false: "broken"}[truthy(get(e.verification, "valid"))])
+	row("Chain of the workspace", map[bool]string{true: "intact", false: "broken"}[truthy(evidence.Get(e.verification, "valid"))])
 	row("Payloads", map[bool]string{true: "shown as far as the privacy mode allows", false: "withheld by the export"}[e.payloads])
 	b.WriteString("</table>\n<h2>Events in the order of the ledger</h2>\n<table>\n")
 	for _, event := range e.decision.events {
@@ -111,7 +111,7 @@ func plain(v jsontext.Value) string {
 		return s
 	case len(v) == 0 || v.Kind() == 'n':
 		return "-"
-	case get(v, "redacted") != nil:
+	case evidence.Get(v, "redacted") != nil:
 		return "redacted"
 	}
 	return string(v)

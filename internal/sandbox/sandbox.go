@@ -66,6 +66,8 @@ type Limits struct {
 	OtherPerMinute int
 	// BodyBytes is the largest body by its Content-Length: 2,000,000. A body without one may be eight times as long, where LoopGrid has no bound.
 	BodyBytes int64
+	// BodiesBytes is how much of all requests' bodies is held at once before further ones are answered with 503: 32 MiB.
+	BodiesBytes int64
 	// Events is how many events the ledger holds before writes are answered with 507: 100,000.
 	Events int
 	// MemoryBytes is how much evidence and set-up the sandbox keeps before writes are answered with 507: 256 MiB, roughly.
@@ -84,6 +86,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.BodyBytes == 0 {
 		l.BodyBytes = 2_000_000
+	}
+	if l.BodiesBytes == 0 {
+		l.BodiesBytes = 32 << 20
 	}
 	if l.Events == 0 {
 		l.Events = 100_000
@@ -126,7 +131,9 @@ type Server struct {
 	suspended chan struct{}
 	seq       int
 	bytes     int64
-	stats     Stats
+	// held is how many bytes of request bodies are in memory.
+	held  int64
+	stats Stats
 	// lines are those of the log that are not written yet.
 	lines []string
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strconv"
 	"strings"
 
@@ -262,11 +263,15 @@ var errTooLarge = errors.New("body too large")
 // run reads and validates the body of a request, then runs its route.
 func (s *Server) run(route *route, r *request) (*answer, error) {
 	if route.body != nil {
-		body, err := io.ReadAll(io.LimitReader(r.Body, s.limits.unsized()+1))
-		if err != nil {
+		reader := &bodyReader{s: s, from: io.LimitReader(r.Body, s.limits.unsized()+1)}
+		defer reader.release()
+		body, err := io.ReadAll(reader)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, refuse(http.StatusRequestTimeout, "The body of the request did not arrive in time.")
+		case err != nil:
 			return nil, fmt.Errorf("read body: %w", err)
-		}
-		if int64(len(body)) > s.limits.unsized() {
+		case reader.held > s.limits.unsized():
 			return nil, errTooLarge
 		}
 		if r.form, err = readForm(r.Header.Get("Content-Type"), body); err != nil {
@@ -289,22 +294,15 @@ func (s *Server) home(*request) (*answer, error) {
 func (s *Server) health(*request) (*answer, error) {
 	uptime := strconv.FormatFloat(s.now().Sub(s.started).Seconds(), 'f', 1, 64)
 	return answerJSON(evidence.Object(
-		kv("ok", true),
-		kv("service", "loopgrid"),
-		kv("version", Version),
-		kv("evidence_profile", profile),
+		kv("ok", true), kv("service", "loopgrid"), kv("version", Version), kv("evidence_profile", profile),
 		kv("uptime_seconds", jsontext.Value(uptime)),
 	))
 }
 
 func (s *Server) ready(*request) (*answer, error) {
 	return answerJSON(evidence.Object(
-		kv("ready", true),
-		kv("database", "ok"),
-		kv("signer", signerProvider),
-		kv("payload_vault", "aes-256-gcm"),
-		kv("timestamping", "not_configured"),
-		kv("version", Version),
+		kv("ready", true), kv("database", "ok"), kv("signer", signerProvider), kv("payload_vault", "aes-256-gcm"),
+		kv("timestamping", "not_configured"), kv("version", Version),
 	))
 }
 
@@ -315,16 +313,10 @@ func (s *Server) systemInfo(*request) (*answer, error) {
 		provider = "postgresql"
 	}
 	return answerJSON(evidence.Object(
-		kv("version", Version),
-		kv("evidence_profile", profile),
-		kv("stage", "sandbox"),
-		kv("environment", "development"),
-		kv("database", evidence.Object(kv("provider", provider))),
-		kv("signer", s.signer()),
-		kv("payload_vault", evidence.Object(kv("key_source", "memory"))),
-		kv("timestamping", evidence.Object(kv("provider", "not_configured"))),
-		kv("mcp_proxy", evidence.Object(kv("enabled", false))),
-		kv("lifecycle", evidence.Object(kv("enforced", true))),
+		kv("version", Version), kv("evidence_profile", profile), kv("stage", "sandbox"), kv("environment", "development"),
+		kv("database", evidence.Object(kv("provider", provider))), kv("signer", s.signer()),
+		kv("payload_vault", evidence.Object(kv("key_source", "memory"))), kv("timestamping", evidence.Object(kv("provider", "not_configured"))),
+		kv("mcp_proxy", evidence.Object(kv("enabled", false))), kv("lifecycle", evidence.Object(kv("enforced", true))),
 		kv("deployment_security", evidence.Object(kv("human_auth_required", s.auth))),
 	))
 }

@@ -63,7 +63,7 @@ func (v *visitor) post(path, body string) jsontext.Value {
 func (v *visitor) create(mode, fields string) string {
 	v.t.Helper()
 	answer := v.post("/api/v1/decisions", `{"decision_type":"возврат","privacy_mode":"`+mode+`"`+fields+`}`)
-	id, ok := evidence.Unquote(get(answer, "decision_id"))
+	id, ok := evidence.Unquote(evidence.Get(answer, "decision_id"))
 	require.True(v.t, ok, string(answer))
 	return "/api/v1/decisions/" + id
 }
@@ -116,7 +116,7 @@ func (v *visitor) evidence(decision string, payloads bool) []byte {
 // keyID is the id of the sandbox's key as the verify route names it: what a user pins.
 func (v *visitor) keyID(decision string) string {
 	v.t.Helper()
-	id, ok := evidence.Unquote(get(v.do(http.StatusOK, http.MethodGet, decision+"/verify", ""), "key_id"))
+	id, ok := evidence.Unquote(evidence.Get(v.do(http.StatusOK, http.MethodGet, decision+"/verify", ""), "key_id"))
 	require.True(v.t, ok)
 	return id
 }
@@ -153,7 +153,7 @@ func TestExportedEvidenceHolds(t *testing.T) {
 			members := unzip(t, data)
 			require.NoError(t, checkMembers(members))
 			manifest := jsontext.Value(content(members, "manifest.json"))
-			span := get(manifest, "ledger_span")
+			span := evidence.Get(manifest, "ledger_span")
 			checkpoint := strings.Contains(name, "checkpoint=true")
 			events, witnesses := 6, 3
 			if strings.HasPrefix(name, "proof_only") {
@@ -162,11 +162,11 @@ func TestExportedEvidenceHolds(t *testing.T) {
 			if checkpoint {
 				witnesses++ // The checkpoint seals one event more; the one after it is not linked to anything.
 			}
-			assert.Equal(t, strconv.Itoa(events), string(get(manifest, "event_count")))
-			assert.Equal(t, strconv.Itoa(witnesses), string(get(span, "witness_count")))
-			assert.Equal(t, !checkpoint, get(manifest, "checkpoint").Kind() == jsontext.KindNull)
-			assert.Equal(t, `"`+Version+`"`, string(get(manifest, "software_version")))
-			assert.Equal(t, "true", string(get(get(manifest, "integrity"), "valid")))
+			assert.Equal(t, strconv.Itoa(events), string(evidence.Get(manifest, "event_count")))
+			assert.Equal(t, strconv.Itoa(witnesses), string(evidence.Get(span, "witness_count")))
+			assert.Equal(t, !checkpoint, evidence.Get(manifest, "checkpoint").Kind() == jsontext.KindNull)
+			assert.Equal(t, `"`+Version+`"`, string(evidence.Get(manifest, "software_version")))
+			assert.Equal(t, "true", string(evidence.Get(evidence.Get(manifest, "integrity"), "valid")))
 			for _, m := range members {
 				assert.NotContains(t, string(m.data), "of another decision", m.name)
 			}

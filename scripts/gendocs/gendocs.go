@@ -1,5 +1,5 @@
-// Package gendocs makes what documents take from the program's own tables: the tables of README.md, and .env.example. Its tests hold the
-// documents to it, and make update writes them anew.
+// Package gendocs makes what documents take from the program's own tables: the tables of README.md, .env.example
+// and docs/warnings.md. Its tests hold the documents to it, and make update writes them anew.
 package gendocs
 
 import (
@@ -53,6 +53,19 @@ func EnvExample() string {
 		"# An empty value counts as not set.\n")
 	for _, v := range config.Variables() {
 		fmt.Fprintf(&out, "\n# %s\n%s=%s\n", v.Description, v.Name, v.Default)
+	}
+	return out.String()
+}
+
+// Warnings returns docs/warnings.md: every code that a result can warn with.
+func Warnings() string {
+	var out strings.Builder
+	out.WriteString("<!-- Written by make update. -->\n# Warnings in results\n\n" +
+		"A result has `warnings`, a list of `{code, message}`, when something is recorded that may cause trouble later. It is absent when there is nothing to say. " +
+		"A warning never means that nothing was recorded: that is an error. Codes do not change; messages may.\n\n" +
+		"| code | meaning |\n| --- | --- |\n")
+	for _, w := range bridge.WarningCodes() {
+		fmt.Fprintf(&out, "| `%s` | %s |\n", w.Code, w.Meaning)
 	}
 	return out.String()
 }

@@ -22,6 +22,7 @@ func TestDocuments(t *testing.T) {
 	require.NoError(t, err)
 	golden.Equal(t, readme, generated)
 	golden.Equal(t, "../../.env.example", gendocs.EnvExample())
+	golden.Equal(t, "../../docs/warnings.md", gendocs.Warnings())
 }
 
 func TestMissingMarkersAreAnError(t *testing.T) {

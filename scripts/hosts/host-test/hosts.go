@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/loopgridio/loopgrid-mcp/examples/story"
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 	"github.com/loopgridio/loopgrid-mcp/internal/sandbox"
 	"github.com/loopgridio/loopgrid-mcp/scripts/exact"
@@ -42,12 +43,24 @@ type host struct {
 	file string
 	// before is what has to be in its home, by path; %s is the address of the model.
 	before map[string]string
-	env    []string // the same
-	args   []string // the same
+	env    []string   // the same
+	setup  [][]string // the same: arguments of its commands before the conversation
+	args   []string   // the same
 	// digits says that it hands on the digits that its model wrote. Hosts in JavaScript do not: 9007199254740993 is no number there.
 	digits bool
-	// try is what to do in place of all this.
+	// try is what to do instead of all this.
 	try func(context.Context, *trial) (string, error)
+}
+
+// plan is what the model does: the five calls that need no person.
+func plan() []planned {
+	return []planned{
+		{"record_decision", `{"decision_type":"host_test","proposed_action":` + action + `}`},
+		{"record_action", `{"decision_id":"{id}","tool":"synthetic.refund","external_reference":"synthetic-1"}`},
+		{"record_outcome", `{"decision_id":"{id}","status":"synthetic","verified_against":"nothing"}`},
+		{"verify_evidence", `{"decision_id":"{id}"}`},
+		{"get_evidence", `{"decision_id":"{id}"}`},
+	}
 }
 
 func hosts() []host {
@@ -85,6 +98,25 @@ wire_api = "responses"
 			env:  []string{"COPILOT_OFFLINE=true", "COPILOT_PROVIDER_BASE_URL=%s/v1", "COPILOT_MODEL=" + modelName},
 			args: []string{"-p", prompt, "--allow-tool", "loopgrid"},
 		},
+		{
+			name: "opencode", npmPackage: npmPackage{"opencode-ai", "1.18.33"}, program: "opencode",
+			before: map[string]string{".config/opencode/opencode.jsonc": `{
+  "provider": {"loopback": {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": "%s/v1", "apiKey": "none"}, "models": {"` + modelName + `": {}}}},
+  "model": "loopback/` + modelName + `"
+}`},
+			env:  []string{"OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1"},
+			args: []string{"run", prompt},
+		},
+		{
+			name: "qwen", npmPackage: npmPackage{"@qwen-code/qwen-code", "0.24.4"}, program: "qwen",
+			env:  []string{"OPENAI_API_KEY=none", "OPENAI_BASE_URL=%s/v1", "OPENAI_MODEL=" + modelName},
+			args: []string{"--auth-type", "openai", "-p", prompt, "--yolo"},
+		},
+		{
+			name: "cline", npmPackage: npmPackage{"cline", "3.0.65"}, program: "cline", file: ".cline/data/settings/cline_mcp_settings.json",
+			setup: [][]string{{"auth", "openai-compatible", "-k", "none", "-m", modelName, "-b", "%s/v1"}},
+			args:  []string{prompt, "-P", "openai-compatible", "-m", modelName, "-k", "none"},
+		},
 		{name: "inspector", npmPackage: npmPackage{"@modelcontextprotocol/inspector", "2.12.0"}, program: "mcp-inspector", try: inspect},
 	}
 }
@@ -101,6 +133,7 @@ type places struct {
 type trial struct {
 	host
 	*places
+	round round
 
 	tapped string // the path of the program that the host is told
 	model  *model
@@ -109,27 +142,68 @@ type trial struct {
 	key    string // of the ledger
 	ledgerURL,
 	home string
-	seen int // events of the ledger that were looked at
+	seen    int    // events of the ledger that were looked at
+	spelled string // a tool as the program listed it
 }
 
-func tryHost(ctx context.Context, r *report, h host, p *places) (err error) {
+// round is one way of using the program. The home of a host is new in each.
+type round struct {
+	name     string
+	settings []string // for loopgrid-mcp config --env
+	again    bool     // the tap repeats initialize, as some hosts do
+	down     bool     // nothing listens where the service should be
+}
+
+// tryHost goes through the rounds: what config prints by itself, the other spelling of the names, and a service that is down.
+func tryHost(ctx context.Context, r *report, h host, p *places) error {
+	if h.try != nil {
+		_, err := tryRound(ctx, r, h, p, round{name: "tools"})
+		return err
+	}
+	spelled, err := tryRound(ctx, r, h, p, round{name: "as configured", again: true})
+	if err != nil {
+		return err
+	}
+	other := "underscore"
+	if strings.HasPrefix(spelled, "loopgrid_") {
+		other = "dotted"
+	}
+	if _, err := tryRound(ctx, r, h, p, round{name: other, settings: []string{"--env", "LOOPGRID_MCP_TOOL_NAMES=" + other}}); err != nil {
+		return err
+	}
+	_, err = tryRound(ctx, r, h, p, round{name: "service down", down: true})
+	return err
+}
+
+// tryRound tries one round, prints its line, and returns a name of a tool as the program spelled it.
+func tryRound(ctx context.Context, r *report, h host, p *places, rd round) (spelled string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	t := &trial{host: h, places: p, home: filepath.Join(p.scratch, "home"), ledger: sandbox.New(sandbox.Options{Auth: true})}
+	scratch := filepath.Join(p.scratch, strings.ReplaceAll(rd.name, " ", "-"))
+	t := &trial{host: h, places: p, round: rd, home: filepath.Join(scratch, "home"), ledger: sandbox.New(sandbox.Options{Auth: true})}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", rd.name, err)
+		}
+	}()
 	if err := os.MkdirAll(filepath.Join(t.home, "work"), 0o700); err != nil {
-		return fmt.Errorf("make a home: %w", err)
+		return "", fmt.Errorf("make a home: %w", err)
 	}
+	defer endStrays(t.home)
 	t.key = t.ledger.CreateKey("default", "ingest", "read")
-	t.model = &model{tool: "record_decision", arguments: json.RawMessage(`{"decision_type":"host_test","proposed_action":` + action + `}`)}
+	t.model = &model{plan: plan()}
 	for handler, url := range map[http.Handler]*string{t.ledger: &t.ledgerURL, t.model: &t.url} {
 		end, err := serve(ctx, handler, url)
 		if err != nil {
-			return err
+			return "", err
 		}
 		defer end()
 	}
-	if t.tapped, err = makeTap(filepath.Join(t.scratch, "tap"), t.binary); err != nil {
-		return err
+	if rd.down {
+		t.ledgerURL, t.model.plan = "http://127.0.0.1:1", t.model.plan[:1]
+	}
+	if t.tapped, err = makeTap(filepath.Join(scratch, "tap"), t.binary, rd.again); err != nil {
+		return "", err
 	}
 	do := h.try
 	if do == nil {
@@ -138,10 +212,10 @@ func tryHost(ctx context.Context, r *report, h host, p *places) (err error) {
 	began := time.Now()
 	said, err := do(ctx, t)
 	if err != nil {
-		return err
+		return "", err
 	}
-	r.line("PASS", "%s %s: %s (%.0f s)", h.name, h.version, said, time.Since(began).Seconds())
-	return nil
+	r.line("PASS", "%s %s: %s: %s (%.0f s)", h.name, h.version, rd.name, said, time.Since(began).Seconds())
+	return t.spelled, nil
 }
 
 // serve serves on the loopback until end is called.
@@ -170,23 +244,32 @@ func chat(ctx context.Context, t *trial) (string, error) {
 	if err := t.addServer(ctx); err != nil {
 		return "", err
 	}
-	args := slices.Clone(t.args)
-	for i, arg := range args {
-		args[i] = strings.ReplaceAll(arg, "%s", t.url)
-	}
-	out, err := runGroup(t.command(ctx, filepath.Join(t.bin(), t.program), args...))
-	if err != nil {
-		return "", fmt.Errorf("%w\n%s; it printed\n%.4000s", err, t.model.story(), bytes.TrimSpace(out))
+	var out []byte
+	for _, given := range append(slices.Clone(t.setup), t.args) {
+		args := slices.Clone(given)
+		for i, arg := range args {
+			args[i] = strings.ReplaceAll(arg, "%s", t.url)
+		}
+		var err error
+		if out, err = runGroup(t.command(ctx, filepath.Join(t.bin(), t.program), args...)); err != nil {
+			return "", fmt.Errorf("%w\n%s; it printed\n%.4000s", err, t.model.story(), bytes.TrimSpace(out))
+		}
 	}
 	said, err := t.check()
-	if err == nil && len(t.model.results) == 0 {
-		err = errors.New("the host did not tell its model what became of the call")
+	if told := len(t.model.results); err == nil && told != len(t.model.plan) {
+		err = fmt.Errorf("the host told its model what became of %d of %d calls", told, len(t.model.plan))
+	}
+	if err == nil && t.round.down && !strings.Contains(t.model.results[0], "Not recorded: ") {
+		err = errors.New("the host did not tell its model that nothing was recorded")
 	}
 	if err != nil {
 		return "", fmt.Errorf("%w; %s; it printed\n%.4000s", err, t.model.story(), bytes.TrimSpace(out))
 	}
-	at := slices.IndexFunc(t.model.offered, func(name string) bool { return strings.HasSuffix(name, t.model.tool) })
-	return said + ", offered as " + t.model.offered[at], nil // it was called, so it was offered
+	offered := "by one that calls others"
+	if at := slices.IndexFunc(t.model.offered, func(name string) bool { return strings.Contains(name, t.model.plan[0].tool) }); at >= 0 {
+		offered = "as " + t.model.offered[at]
+	}
+	return said + ", offered " + offered, nil
 }
 
 // bin is where the host's program is.
@@ -194,7 +277,8 @@ func (p *places) bin() string { return filepath.Join(p.installed, "node_modules"
 
 // addServer does what loopgrid-mcp config says, with the tap in place of the program.
 func (t *trial) addServer(ctx context.Context) error {
-	cmd := t.command(ctx, t.binary, "config", t.name, "--env", "LOOPGRID_BASE_URL="+t.ledgerURL, "--env", "LOOPGRID_SERVICE_KEY")
+	args := append([]string{"config", t.name, "--env", "LOOPGRID_BASE_URL=" + t.ledgerURL, "--env", "LOOPGRID_SERVICE_KEY"}, t.round.settings...)
+	cmd := t.command(ctx, t.binary, args...)
 	text, err := cmd.Output()
 	if err != nil {
 		return fmt.Errorf("ask loopgrid-mcp config: %w", err)
@@ -207,7 +291,8 @@ func (t *trial) addServer(ctx context.Context) error {
 	if !strings.Contains(told, spelled(t.binary)) {
 		return fmt.Errorf("loopgrid-mcp config does not name the program: %s", told)
 	}
-	told = strings.ReplaceAll(told, spelled(t.binary), spelled(t.tapped))
+	// Where a host fills nothing in, the person writes the key.
+	told = strings.NewReplacer(spelled(t.binary), spelled(t.tapped), "YOUR_LOOPGRID_SERVICE_KEY", t.key).Replace(told)
 	if t.file != "" {
 		path := filepath.Join(t.home, filepath.FromSlash(t.file))
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -257,50 +342,77 @@ func (t *trial) check() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	at := slices.IndexFunc(all, func(s session) bool { return len(s.calls) > 0 })
-	if at < 0 {
-		return "", fmt.Errorf("no tool was called in %d sessions", len(all))
+	var s session // the last one with calls, and the calls of all
+	var calls []call
+	for _, one := range all {
+		if len(one.calls) > 0 {
+			s = one
+			calls = append(calls, one.calls...)
+		}
 	}
-	s := all[at]
 	switch {
+	case len(calls) == 0:
+		return "", fmt.Errorf("no tool was called in %d sessions", len(all))
 	case s.begun == "":
 		return "", errors.New("there was a call without a session")
-	case !s.listsAll():
+	case story.CheckTools(dotted(s.tools)) != nil:
 		return "", fmt.Errorf("the six tools were not listed: %q", s.tools)
-	case len(s.calls) != 1 || !strings.HasSuffix(s.calls[0].tool, "record_decision"):
-		return "", fmt.Errorf("one call of record_decision was meant: %q", s.calls)
+	case t.round.again && s.begun == "initialize" && !s.again:
+		return "", errors.New("a second initialize was not answered like the first one")
+	case len(calls) != len(t.model.plan):
+		return "", fmt.Errorf("%d calls were meant: %q", len(t.model.plan), calls)
 	}
-	var sent struct {
-		ProposedAction json.RawMessage `json:"proposed_action"`
+	t.spelled = s.tools[0]
+	for i, step := range t.model.plan {
+		if !strings.HasSuffix(calls[i].tool, step.tool) {
+			return "", fmt.Errorf("call %d was to be %s: %q", i+1, step.tool, calls)
+		}
+		if failed := bytes.Contains(calls[i].answer, []byte(`"isError":true`)); failed != t.round.down {
+			return "", fmt.Errorf("%s was answered with %.2000s", step.tool, calls[i].answer)
+		}
 	}
-	if err := json.Unmarshal(s.calls[0].arguments, &sent); err != nil {
-		return "", fmt.Errorf("read the call: %w", err)
+	began := fmt.Sprintf("%s, %s %s; six tools", s.client, s.begun, s.spoken)
+	if t.round.down {
+		return began + "; not recorded, and the model knows why", nil
 	}
+	digits, err := t.checkLedger(calls[0])
+	return began + "; five calls, recorded with " + digits, err
+}
+
+// dotted spells names with a dot.
+func dotted(names []string) []string {
+	var all []string
+	for _, name := range names {
+		all = append(all, strings.Replace(name, "loopgrid_", "loopgrid.", 1))
+	}
+	return all
+}
+
+// checkLedger compares what the ledger holds with what the host sent and its model wrote.
+func (t *trial) checkLedger(decision call) (digits string, err error) {
+	var types []string
 	events := t.ledger.Events("default")[t.seen:]
+	for i := range events {
+		types = append(types, events[i].EventType)
+	}
 	t.seen += len(events)
-	if len(events) != 1 || events[0].EventType != "decision_created" {
-		return "", fmt.Errorf("one decision was to be recorded, not %d events; the host was answered %.2000s", len(events), s.calls[0].answer)
+	if !slices.Equal(types, []string{"decision_created", "tool_executed", "outcome_observed"}) {
+		return "", fmt.Errorf("a decision, an action and an outcome were to be recorded, not %q; the host was answered %.2000s", types, decision.answer)
 	}
-	var recorded struct {
-		ProposedAction json.RawMessage `json:"proposed_action"`
-	}
-	if err := json.Unmarshal(events[0].Payload, &recorded); err != nil {
-		return "", fmt.Errorf("read the ledger: %w", err)
-	}
-	if err := exact.Same(jsontext.Value(recorded.ProposedAction), jsontext.Value(sent.ProposedAction)); err != nil {
+	sent, recorded := evidence.Get(jsontext.Value(decision.arguments), "proposed_action"), evidence.Get(events[0].Payload, "proposed_action")
+	if err := exact.Same(recorded, sent); err != nil {
 		return "", fmt.Errorf("the ledger does not hold what the host sent: %w", err)
 	}
-	if !bytes.Contains(s.calls[0].answer, []byte(`"commitment_verified":true`)) {
-		return "", fmt.Errorf("the commitment was not verified: %.2000s", s.calls[0].answer)
+	if !bytes.Contains(decision.answer, []byte(`"commitment_verified":true`)) {
+		return "", fmt.Errorf("the commitment was not verified: %.2000s", decision.answer)
 	}
-	digits := "every digit as the model wrote it"
-	if exact.Same(jsontext.Value(sent.ProposedAction), jsontext.Value(action)) != nil {
-		if err := exact.Same(jsontext.Value(sent.ProposedAction), inJavaScript(action)); err != nil || t.digits {
-			return "", fmt.Errorf("the host did not send what its model wrote: %s", sent.ProposedAction)
-		}
-		digits = "every digit that the host sent (" + numbers(jsontext.Value(sent.ProposedAction)) + " for " + numbers(jsontext.Value(action)) + ", as JavaScript reads numbers)"
+	if exact.Same(sent, jsontext.Value(action)) == nil {
+		return "every digit as the model wrote it", nil
 	}
-	return fmt.Sprintf("%s, %s %s; six tools; recorded with %s", s.client, s.begun, s.spoken, digits), nil
+	if err := exact.Same(sent, inJavaScript(action)); err != nil || t.digits {
+		return "", fmt.Errorf("the host did not send what its model wrote: %s", sent)
+	}
+	return "every digit that the host sent (" + numbers(sent) + " for " + numbers(jsontext.Value(action)) + ", as JavaScript reads numbers)", nil
 }
 
 // inJavaScript is what a program in JavaScript makes of a JSON value.
@@ -318,9 +430,5 @@ func inJavaScript(text string) jsontext.Value {
 
 // numbers shows the numbers of an action.
 func numbers(action jsontext.Value) string {
-	found := map[string]string{}
-	for name, value := range evidence.Members(action) {
-		found[name] = string(value)
-	}
-	return found["order"] + " and " + found["amount"]
+	return string(evidence.Get(action, "order")) + " and " + string(evidence.Get(action, "amount"))
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -14,10 +15,15 @@ import (
 func inspect(ctx context.Context, t *trial) (string, error) {
 	var all []string
 	for _, era := range []struct{ name, begins string }{{"legacy", "initialize"}, {"modern", "server/discover"}} {
-		for _, method := range [][]string{
-			{"tools/list", "--strict"},
-			{"tools/call", "--tool-name", "loopgrid.record_decision", "--tool-args-json", string(t.model.arguments)},
-		} {
+		id := ""
+		methods := [][]string{{"tools/list", "--strict"}}
+		for _, step := range t.model.plan {
+			methods = append(methods, []string{"tools/call", "--tool-name", "loopgrid." + step.tool, "--tool-args-json", step.arguments})
+		}
+		for _, method := range methods {
+			for i := range method {
+				method[i] = strings.ReplaceAll(method[i], "{id}", id)
+			}
 			args := []string{
 				"--cli", "-e", "LOOPGRID_BASE_URL=" + t.ledgerURL, "-e", "LOOPGRID_SERVICE_KEY=" + t.key, t.tapped,
 				"--protocol-era", era.name, "--method",
@@ -26,6 +32,9 @@ func inspect(ctx context.Context, t *trial) (string, error) {
 			out, err := runGroup(cmd)
 			if err != nil {
 				return "", fmt.Errorf("%s, %s: %w\n%.4000s", era.name, method[0], err, bytes.TrimSpace(out))
+			}
+			if id == "" {
+				id = regexp.MustCompile(`dec_[0-9a-f]{24}`).FindString(string(out))
 			}
 			if method[0] == "tools/list" {
 				// What it has to say of the schemas stands before or after the list.

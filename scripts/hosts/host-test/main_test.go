@@ -78,41 +78,48 @@ func beHost(model string) error {
 			return err
 		}
 	}
-	offered := `"tools":[{"type":"function","function":{"name":"loopgrid_record_decision"}}]`
+	prefix := "loopgrid_"
 	if kind == "dots" {
-		offered = strings.ReplaceAll(offered, "loopgrid_", "loopgrid.")
+		prefix = "loopgrid."
 	}
-	answer, err := ask(model, `{`+offered+`,"messages":[]}`)
-	if err != nil {
-		return err
+	var offered []string
+	for _, step := range plan() {
+		offered = append(offered, `{"type":"function","function":{"name":"`+prefix+step.tool+`"}}`)
 	}
-	calls := answer.Choices[0].Message.ToolCalls
-	if len(calls) == 0 || kind == "calls nothing" {
-		return nil
-	}
-	arguments := calls[0].Function.Arguments
-	switch kind {
-	case "JavaScript":
-		arguments = string(inJavaScript(arguments))
-	case "mangles":
-		arguments = strings.ReplaceAll(arguments, "ö", "oe")
-	}
-	result, err := p.Call("tools/call", `{"name":"loopgrid_record_decision","arguments":`+arguments+`}`)
-	if err != nil {
-		return err
-	}
-	if kind == "calls twice" {
-		if result, err = p.Call("tools/call", `{"name":"loopgrid_record_decision","arguments":`+arguments+`}`); err != nil {
+	var messages []string
+	for {
+		answer, err := ask(model, `{"tools":[`+strings.Join(offered, ",")+`],"messages":[`+strings.Join(messages, ",")+`]}`)
+		if err != nil {
 			return err
 		}
-	}
-	quoted, err := json.Marshal(string(result))
-	if err != nil {
-		return err
-	}
-	if kind != "keeps it to itself" {
-		if _, err := ask(model, `{`+offered+`,"messages":[{"role":"tool","content":`+string(quoted)+`}]}`); err != nil {
+		calls := answer.Choices[0].Message.ToolCalls
+		if len(calls) == 0 || kind == "calls nothing" {
+			break
+		}
+		arguments := calls[0].Function.Arguments
+		switch kind {
+		case "JavaScript":
+			arguments = string(inJavaScript(arguments))
+		case "mangles":
+			arguments = strings.ReplaceAll(arguments, "ö", "oe")
+		}
+		result, err := p.Call("tools/call", `{"name":"`+calls[0].Function.Name+`","arguments":`+arguments+`}`)
+		if err != nil {
 			return err
+		}
+		if kind == "keeps it to itself" {
+			break
+		}
+		quoted, err := json.Marshal(string(result))
+		if err != nil {
+			return err
+		}
+		messages = append(messages, `{"role":"tool","content":`+string(quoted)+`}`)
+		if kind == "calls twice" {
+			_, err = p.Call("tools/call", `{"name":"`+calls[0].Function.Name+`","arguments":`+arguments+`}`)
+			if err != nil {
+				return err
+			}
 		}
 	}
 	_, err = p.Close()
@@ -170,28 +177,29 @@ func TestTryHost(t *testing.T) {
 		digits bool
 		want   string
 	}{
-		"exact":              {true, "[PASS] cursor 1: loopgrid-wire 1, initialize 2025-11-25; six tools; recorded with every digit as the model wrote it, offered as loopgrid_record_decision "},
+		"exact":              {true, "[PASS] cursor 1: as configured: loopgrid-wire 1, initialize 2025-11-25; six tools; five calls, recorded with every digit as the model wrote it, offered as loopgrid_record_decision "},
 		"JavaScript":         {false, "recorded with every digit that the host sent (9007199254740992 and 720 for 9007199254740993 and 720.0, as JavaScript reads numbers)"},
 		"mangles":            {false, "the host did not send what its model wrote"},
 		"lists nothing":      {true, "the six tools were not listed"},
 		"calls nothing":      {true, "no tool was called in 1 sessions"},
-		"calls twice":        {true, "one call of record_decision was meant"},
-		"keeps it to itself": {true, "the host did not tell its model what became of the call"},
-		"no key":             {true, "one decision was to be recorded, not 0 events; the host was answered"},
+		"calls twice":        {true, "5 calls were meant"},
+		"keeps it to itself": {true, "5 calls were meant"},
+		"no key":             {true, "record_decision was answered with"},
+		"dots":               {true, `refused: the tool name "loopgrid.record_decision" does not match`},
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
 			h := host{
 				name: "cursor", npmPackage: npmPackage{"a-host", "1"}, program: "a-host" + filepath.Ext(program), file: ".cursor/mcp.json",
-				env: []string{"KIND=" + kind}, digits: tt.digits,
+				env: []string{"KIND=" + kind}, digits: tt.digits, args: []string{"%s"},
 			}
-			h.args = []string{"%s"}
 			p := &places{scratch: filepath.Join(t.TempDir(), "x y"), binary: program, node: dir, installed: filepath.Join(dir, "installed")}
-			err := tryHost(t.Context(), &report{out: &out}, h, p)
+			spelled, err := tryRound(t.Context(), &report{out: &out}, h, p, round{name: "as configured"})
 			if strings.HasPrefix(tt.want, "[PASS]") || kind == "JavaScript" {
 				require.NoError(t, err)
 				assert.Contains(t, out.String(), tt.want)
+				assert.Equal(t, "loopgrid.record_decision", spelled)
 			} else {
 				require.ErrorContains(t, err, tt.want)
 				assert.Empty(t, out.String())
@@ -199,23 +207,29 @@ func TestTryHost(t *testing.T) {
 			if kind == "JavaScript" {
 				h.digits = true
 				p.scratch = t.TempDir()
-				assert.ErrorContains(t, tryHost(t.Context(), &report{out: &out}, h, p), "the host did not send what its model wrote")
+				_, err := tryRound(t.Context(), &report{out: &out}, h, p, round{})
+				assert.ErrorContains(t, err, "the host did not send what its model wrote")
 			}
 		})
 	}
 }
 
-func TestTryHost_OneThatFails(t *testing.T) {
+func TestTryHost_EveryRound(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	program, err := launch.Build(t.Context(), dir, launch.Program)
 	require.NoError(t, err)
 	link(t, filepath.Join(dir, "installed", "node_modules", ".bin", "a-host"+filepath.Ext(program)))
-	h := host{name: "cursor", npmPackage: npmPackage{"a-host", "1"}, program: "a-host" + filepath.Ext(program), file: ".cursor/mcp.json", env: []string{"KIND=dots"}, args: []string{"%s"}}
+	h := host{name: "cursor", npmPackage: npmPackage{"a-host", "1"}, program: "a-host" + filepath.Ext(program), file: ".cursor/mcp.json", digits: true, args: []string{"%s"}}
 	p := &places{scratch: t.TempDir(), binary: program, node: dir, installed: filepath.Join(dir, "installed")}
-	err = tryHost(t.Context(), &report{out: io.Discard}, h, p)
-	require.ErrorContains(t, err, `refused: the tool name "loopgrid.record_decision" does not match`)
-	require.ErrorContains(t, err, "it printed\na-host: ")
+	var out bytes.Buffer
+	for _, r := range []round{{name: "underscore", settings: []string{"--env", "LOOPGRID_MCP_TOOL_NAMES=underscore"}}, {name: "service down", down: true}} {
+		spelled, err := tryRound(t.Context(), &report{out: &out}, h, p, r)
+		require.NoError(t, err)
+		assert.Equal(t, "loopgrid"+map[bool]string{true: ".", false: "_"}[r.down]+"record_decision", spelled)
+	}
+	assert.Contains(t, out.String(), "five calls, recorded with every digit")
+	assert.Contains(t, out.String(), "not recorded, and the model knows why")
 }
 
 func TestRunGroup_LeavesNothing(t *testing.T) {
@@ -278,7 +292,7 @@ func TestModel_InEachAPI(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, streamed := range []bool{false, true} {
-				m := &model{tool: "record_decision", arguments: json.RawMessage(`{"n":720.0}`)}
+				m := &model{plan: []planned{{"record_decision", `{"n":720.0}`}}}
 				path, offer, tell := tt.path, tt.offer, tt.tell
 				if streamed {
 					path = strings.Replace(path, ":generate", ":streamGenerate", 1)
@@ -308,7 +322,7 @@ func TestModel_InEachAPI(t *testing.T) {
 
 func TestModel_Refuses(t *testing.T) {
 	t.Parallel()
-	m := &model{tool: "record_decision"}
+	m := &model{plan: plan()}
 	for path, request := range map[string]string{
 		"/v1/messages":                     `{"tools":[{"name":"loopgrid.record_decision"}]}`,
 		"/v1/responses":                    `{"tools":[{"name":"` + strings.Repeat("x", 65) + `"}]}`,
@@ -340,6 +354,37 @@ func post(t *testing.T, m *model, path, request string) (code int, answer string
 	return w.Code, w.Body.String()
 }
 
+func TestModel_FindsToolsThatAreNotOffered(t *testing.T) {
+	t.Parallel()
+	m := &model{plan: []planned{{"record_decision", `{"n":720.0}`}, {"record_action", `{"decision_id":"{id}"}`}}}
+	hidden := `"messages":[{"role":"system","content":"loopgrid.record_decision\nmcp__loopgrid__loopgrid_record_decision_0cbcq5l\nmcp__loopgrid__loopgrid_record_action"}`
+	_, answer := post(t, m, "/v1/chat/completions", `{"tools":[{"function":{"name":"tool_call"}}],`+hidden+`]}`)
+	assert.Contains(t, answer, `"name":"tool_call"`)
+	assert.Contains(t, answer, `{\"arguments\":{\"n\":720.0},\"name\":\"mcp__loopgrid__loopgrid_record_decision_0cbcq5l\"}`)
+	_, answer = post(t, m, "/v1/chat/completions", `{"tools":[{"function":{"name":"tool_call"}}],`+hidden+`,{"role":"tool","content":"dec_0123456789abcdef01234567"}]}`)
+	assert.Contains(t, answer, `{\"arguments\":{\"decision_id\":\"dec_0123456789abcdef01234567\"},\"name\":\"mcp__loopgrid__loopgrid_record_action\"}`)
+
+	search := `{"tools":[{"name":"ToolSearch"}],"messages":[{"content":"mcp__loopgrid__loopgrid_record_decision"}`
+	_, answer = post(t, m, "/v1/messages", search+`]}`)
+	assert.Contains(t, answer, `"query":"select:mcp__loopgrid__loopgrid_record_decision"`)
+	_, answer = post(t, m, "/v1/messages", search+`,{"content":[{"type":"tool_result","tool_use_id":"search_call_1","content":"none"}]}]}`)
+	assert.Contains(t, answer, `"end_turn"`, "it searches once")
+}
+
+func TestTap_RepeatsInitialize(t *testing.T) {
+	t.Parallel()
+	legacy := readSession(
+		[]byte(`{"id":0,"method":"initialize","params":{"clientInfo":{"name":"a","version":"1"}}}`+"\n"+`{"id":"loopgrid-mcp-tap","method":"initialize"}`),
+		[]byte(`{"id":0,"result":{"protocolVersion":"2025-11-25"}}`+"\n"+`{"id":"loopgrid-mcp-tap","result":{"protocolVersion":"2025-11-25"}}`),
+	)
+	assert.True(t, legacy.again)
+	legacy = readSession(
+		[]byte(`{"id":0,"method":"initialize"}`+"\n"+`{"id":"loopgrid-mcp-tap","method":"initialize"}`),
+		[]byte(`{"id":0,"result":{"protocolVersion":"2025-11-25"}}`+"\n"+`{"id":"loopgrid-mcp-tap","error":{}}`),
+	)
+	assert.False(t, legacy.again)
+}
+
 func TestReadSession(t *testing.T) {
 	t.Parallel()
 	legacy := readSession(
@@ -351,21 +396,10 @@ func TestReadSession(t *testing.T) {
 		begun: "initialize", client: "a 1", spoken: "2025-11-25", tools: []string{"t"},
 		calls: []call{{"t", json.RawMessage(`{"n":720.0}`), json.RawMessage(`{"ok":1}`)}},
 	}, legacy)
-	assert.False(t, legacy.listsAll())
 
 	modern := readSession(
 		[]byte(`{"id":0,"method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/clientInfo":{"name":"b","version":"2"},"io.modelcontextprotocol/protocolVersion":"2026-07-28"}}}`),
 		[]byte(`{"id":0,"result":{}}`),
 	)
 	assert.Equal(t, session{begun: "server/discover", client: "b 2", spoken: "2026-07-28"}, modern)
-
-	for _, prefix := range []string{"loopgrid.", "loopgrid_"} {
-		var s session
-		for _, end := range allSix() {
-			s.tools = append(s.tools, prefix+end)
-		}
-		assert.True(t, s.listsAll())
-		s.tools = append(s.tools, s.tools[0])
-		assert.False(t, s.listsAll())
-	}
 }

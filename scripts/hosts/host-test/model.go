@@ -18,12 +18,11 @@ const (
 	maxBody     = 32 << 20
 )
 
-// model stands in for the model behind a host. It speaks the four APIs that hosts use, and thinks nothing: as soon as it is offered
-// the tool, it calls it with the arguments, and once it has been told a result, it is done. It keeps the tool names of the API: one
-// that the real service refuses, it refuses too.
+// model stands in for the model behind a host. It speaks the four APIs that hosts use, and thinks nothing: it makes the calls of its plan,
+// one as soon as it got the result of the one before, and then it is done. It keeps the rule of each API for tool names: a name that the
+// real service refuses, it refuses too.
 type model struct {
-	tool      string // the end of the tool's name; what stands before it is the host's
-	arguments json.RawMessage
+	plan []planned
 
 	mu       sync.Mutex
 	requests int
@@ -33,20 +32,36 @@ type model struct {
 	paths    []string // what was asked that it does not know
 }
 
+// planned is a call to make.
+type planned struct {
+	tool      string // the name without prefix: what is before it is the host's
+	arguments string // {id} is the decision that an earlier result names
+}
+
 // turn is a request of any of the APIs: what the model is offered, and what it was told.
 type turn struct {
 	stream  bool
 	offered []name
 	results []string
+	text    string // of the whole request
+
+	searched int // results of searches for tools
 }
+
+// searchID begins the ids of searches for tools.
+const searchID = "search_"
+
+// callID returns an id for the next call.
+func (t turn) callID() string { return fmt.Sprintf("call_%d", len(t.results)+1) }
 
 // name is what a tool is called, within a namespace where the API has such.
 type name struct{ space, name string }
 
 // move is what the model does: it calls the tool, or says something where there is none.
 type move struct {
-	tool *name
-	say  string
+	tool      *name
+	arguments json.RawMessage
+	say       string
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -87,25 +102,20 @@ func (m *model) take(w http.ResponseWriter, body []byte, read func([]byte) (turn
 		m.refuse(w, fmt.Sprintf("the request cannot be read: %v", err))
 		return
 	}
+	t.text = string(body)
 	legal := regexp.MustCompile(rule)
 	m.mu.Lock()
 	m.requests++
 	requests := m.requests
-	next := move{say: "done"}
 	for _, n := range t.offered {
-		if !strings.Contains(n.space+n.name, "loopgrid") {
-			continue
-		}
-		if full := strings.TrimPrefix(n.space+" "+n.name, " "); !slices.Contains(m.offered, full) {
+		if full := strings.TrimPrefix(n.space+" "+n.name, " "); strings.Contains(full, "loopgrid") && !slices.Contains(m.offered, full) {
 			m.offered = append(m.offered, full)
-		}
-		if strings.HasSuffix(n.name, m.tool) && len(t.results) == 0 {
-			next = move{tool: &n}
 		}
 	}
 	if len(t.results) > len(m.results) {
 		m.results = t.results
 	}
+	next := m.next(t)
 	m.mu.Unlock()
 	if requests > maxRequests {
 		m.refuse(w, "too many requests")
@@ -118,6 +128,37 @@ func (m *model) take(w http.ResponseWriter, body []byte, read func([]byte) (turn
 		}
 	}
 	answer(w, t, next)
+}
+
+// next returns the call of the plan that follows the results. Some hosts add a hash to a name that they change. Some offer instead of the
+// tools one that calls or loads them, by the names in their instructions.
+func (m *model) next(t turn) move {
+	if len(t.results) >= len(m.plan) {
+		return move{say: "done"}
+	}
+	step := m.plan[len(t.results)]
+	id := regexp.MustCompile(`dec_[0-9a-f]{24}`).FindString(strings.Join(t.results, " "))
+	arguments := json.RawMessage(strings.ReplaceAll(step.arguments, "{id}", id))
+	named := regexp.MustCompile(`[\w.:-]*loopgrid[\w.:-]*` + step.tool + `(_[a-z0-9]{6,8})?\b`)
+	for _, n := range t.offered {
+		full := n.space + n.name
+		if named.FindString(full) == full && full != "" {
+			return move{tool: &n, arguments: arguments}
+		}
+	}
+	hidden := regexp.MustCompile(`mcp__[\w.-]*` + step.tool + `(_[a-z0-9]{6,8})?\b`).FindString(t.text)
+	for _, n := range t.offered {
+		switch {
+		case hidden == "":
+		case n.name == "tool_call": // Qwen Code
+			wrapped, _ := json.Marshal(object{"name": hidden, "arguments": arguments}) // valid JSON in both
+			return move{tool: &n, arguments: wrapped}
+		case n.name == "ToolSearch" && t.searched <= len(t.results): // Claude Code, once a call
+			query, _ := json.Marshal(object{"query": "select:" + hidden, "max_results": 5}) // texts
+			return move{tool: &n, arguments: query}
+		}
+	}
+	return move{say: "done"}
 }
 
 // refuse answers as all the APIs do: their clients look at the status.
@@ -134,7 +175,10 @@ func (m *model) refuse(w http.ResponseWriter, why string) {
 func (m *model) story() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	story := fmt.Sprintf("the model was asked %d times, offered %q, told %.2000q", m.requests, m.offered, m.results)
+	story := fmt.Sprintf("the model was asked %d times, offered %q, told %d results", m.requests, m.offered, len(m.results))
+	if n := len(m.results); n > 0 {
+		story += fmt.Sprintf(", the last one %.1000q", m.results[n-1])
+	}
 	if m.refused != "" {
 		story += ", refused: " + m.refused
 	}
@@ -197,6 +241,7 @@ type content []block
 
 type block struct {
 	Type    string          `json:"type"`
+	ID      string          `json:"tool_use_id"`
 	Content json.RawMessage `json:"content"`
 }
 
@@ -227,7 +272,10 @@ func anthropicTurn(body []byte) (turn, error) {
 	}
 	for _, message := range request.Messages {
 		for _, block := range message.Content {
-			if block.Type == "tool_result" {
+			switch {
+			case block.Type == "tool_result" && strings.HasPrefix(block.ID, searchID):
+				t.searched++
+			case block.Type == "tool_result":
 				t.results = append(t.results, string(block.Content))
 			}
 		}
@@ -237,8 +285,12 @@ func anthropicTurn(body []byte) (turn, error) {
 
 func (m *model) anthropic(w http.ResponseWriter, t turn, next move) {
 	block, reason := object{"type": "text", "text": next.say}, "end_turn"
+	id := t.callID()
+	if next.tool != nil && next.tool.name == "ToolSearch" {
+		id = searchID + id
+	}
 	if next.tool != nil {
-		block, reason = object{"type": "tool_use", "id": "toolu_1", "name": next.tool.name, "input": m.arguments}, "tool_use"
+		block, reason = object{"type": "tool_use", "id": id, "name": next.tool.name, "input": next.arguments}, "tool_use"
 	}
 	usage := object{"input_tokens": 1, "output_tokens": 1}
 	message := object{"id": "msg_1", "type": "message", "role": "assistant", "model": modelName, "stop_sequence": nil, "usage": usage}
@@ -250,8 +302,8 @@ func (m *model) anthropic(w http.ResponseWriter, t turn, next move) {
 	message["content"], message["stop_reason"] = []object{}, nil
 	begin, delta := object{"type": "text", "text": ""}, object{"type": "text_delta", "text": next.say}
 	if next.tool != nil {
-		begin = object{"type": "tool_use", "id": "toolu_1", "name": next.tool.name, "input": object{}}
-		delta = object{"type": "input_json_delta", "partial_json": string(m.arguments)}
+		begin = object{"type": "tool_use", "id": id, "name": next.tool.name, "input": object{}}
+		delta = object{"type": "input_json_delta", "partial_json": string(next.arguments)}
 	}
 	stream(
 		w,
@@ -295,7 +347,7 @@ func chatTurn(body []byte) (turn, error) {
 func (m *model) chat(w http.ResponseWriter, t turn, next move) {
 	message, reason := object{"role": "assistant", "content": next.say}, "stop"
 	if next.tool != nil {
-		call := object{"index": 0, "id": "call_1", "type": "function", "function": object{"name": next.tool.name, "arguments": string(m.arguments)}}
+		call := object{"index": 0, "id": t.callID(), "type": "function", "function": object{"name": next.tool.name, "arguments": string(next.arguments)}}
 		message, reason = object{"role": "assistant", "content": nil, "tool_calls": []object{call}}, "tool_calls"
 	}
 	answer := func(kind, part string, content any, reason any) object {
@@ -368,7 +420,7 @@ func (m *model) responses(w http.ResponseWriter, t turn, next move) {
 		"content": []object{{"type": "output_text", "text": next.say, "annotations": []object{}}},
 	}
 	if next.tool != nil {
-		item = object{"type": "function_call", "id": "fc_1", "call_id": "call_1", "status": "completed", "name": next.tool.name, "arguments": string(m.arguments)}
+		item = object{"type": "function_call", "id": "fc_1", "call_id": t.callID(), "status": "completed", "name": next.tool.name, "arguments": string(next.arguments)}
 		if next.tool.space != "" {
 			item["namespace"] = next.tool.space
 		}
@@ -434,7 +486,7 @@ func geminiTurn(streamed bool) func([]byte) (turn, error) {
 func (m *model) gemini(w http.ResponseWriter, t turn, next move) {
 	part := object{"text": next.say}
 	if next.tool != nil {
-		part = object{"functionCall": object{"name": next.tool.name, "args": m.arguments}}
+		part = object{"functionCall": object{"name": next.tool.name, "args": next.arguments}}
 	}
 	answer := object{
 		"candidates":    []object{{"content": object{"role": "model", "parts": []object{part}}, "finishReason": "STOP", "index": 0}},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -9,8 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -22,8 +23,12 @@ func isTap(arg0 string) bool {
 	return strings.TrimSuffix(filepath.Base(arg0), ".exe") == tapName
 }
 
-// makeTap puts a tap in front of the program into a directory of its own, and returns its path.
-func makeTap(dir, program string) (string, error) {
+// secondID is the id of the initialize that a tap repeats.
+const secondID = `"loopgrid-mcp-tap"`
+
+// makeTap puts a tap in front of the program into a directory of its own, and returns its path. One that says initialize again sends the
+// host's first request twice, as Kimi does, and keeps the second answer to itself.
+func makeTap(dir, program string, again bool) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", fmt.Errorf("find this program: %w", err)
@@ -39,7 +44,11 @@ func makeTap(dir, program string) (string, error) {
 	if err := os.WriteFile(path, text, 0o700); err != nil { //nolint:gosec // it has to be run
 		return "", fmt.Errorf("make the tap: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "program"), []byte(program), 0o600); err != nil {
+	err = os.WriteFile(filepath.Join(dir, "program"), []byte(program), 0o600)
+	if err == nil && again {
+		err = os.WriteFile(filepath.Join(dir, "again"), nil, 0o600)
+	}
+	if err != nil {
 		return "", fmt.Errorf("make the tap: %w", err)
 	}
 	return path, nil
@@ -53,7 +62,9 @@ func tap(path string, args []string) int {
 		fmt.Fprintln(os.Stderr, "tap:", err)
 		return 1
 	}
-	base := filepath.Join(dir, strconv.Itoa(os.Getpid()))
+	base := filepath.Join(dir, fmt.Sprintf("%d-%d", time.Now().UnixNano(), os.Getpid())) // in the order of their beginning
+	_, err = os.Stat(filepath.Join(dir, "again"))
+	again := err == nil
 	in, errIn := os.Create(base + ".in")    //nolint:gosec // in the directory that makeTap made
 	out, errOut := os.Create(base + ".out") //nolint:gosec // the same
 	if err := errors.Join(errIn, errOut); err != nil {
@@ -61,15 +72,69 @@ func tap(path string, args []string) int {
 		return 1
 	}
 	cmd := exec.Command(string(program), args...) //nolint:gosec,noctx // makeTap named it, and it ends with its input
-	cmd.Stdin = io.TeeReader(os.Stdin, in)
-	cmd.Stdout = io.MultiWriter(out, os.Stdout)
+	stdin, errIn := cmd.StdinPipe()
+	stdout, errOut := cmd.StdoutPipe()
+	if err := errors.Join(errIn, errOut); err != nil {
+		fmt.Fprintln(os.Stderr, "tap:", err)
+		return 1
+	}
 	cmd.Stderr = os.Stderr
-	cmd.WaitDelay = time.Second // its input may still be open when it has ended
-	err = cmd.Run()
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, "tap:", err)
+		return 1
+	}
+	go func() {
+		handOn(os.Stdin, in, stdin, func(line []byte) []byte {
+			if id := idOf(line, "initialize"); again && id != nil {
+				again = false
+				second := regexp.MustCompile(`"id"\s*:\s*`+regexp.QuoteMeta(string(id))).ReplaceAll(line, []byte(`"id":`+secondID))
+				return append(slices.Clone(line), second...)
+			}
+			return line
+		})
+		_ = stdin.Close()
+	}()
+	handOn(stdout, out, os.Stdout, func(line []byte) []byte {
+		if bytes.Contains(line, []byte(`"id":`+secondID)) {
+			return nil
+		}
+		return line
+	})
+	err = cmd.Wait()
 	if exit := new(exec.ExitError); errors.As(err, &exit) {
 		return exit.ExitCode()
 	}
 	return 0
+}
+
+// handOn copies lines, and what is made of them, until there are no more. Everything that passes is written down.
+func handOn(from io.Reader, note, to io.Writer, change func(line []byte) []byte) {
+	for lines := bufio.NewReader(from); ; {
+		line, err := lines.ReadBytes('\n')
+		changed := change(line)
+		if len(changed) == 0 {
+			changed = line // It is for nobody but this program.
+			_, _ = note.Write(changed)
+		} else {
+			_, _ = note.Write(changed)
+			_, _ = to.Write(changed)
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// idOf returns the id of a request with that method; nil for another line.
+func idOf(line []byte, method string) []byte {
+	var request struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+	}
+	if json.Unmarshal(line, &request) != nil || request.Method != method {
+		return nil
+	}
+	return request.ID
 }
 
 // session is what was said between a host and the program.
@@ -77,6 +142,7 @@ type session struct {
 	begun  string   // the request that began it
 	client string   // how the host names itself
 	spoken string   // the revision of the protocol
+	again  bool     // a second initialize was answered like the first one
 	tools  []string // what the program listed
 	calls  []call
 }
@@ -155,6 +221,10 @@ func readSession(in, out []byte) session {
 		if info.Name != "" {
 			s.client = info.Name + " " + info.Version
 		}
+		if string(request.ID) == secondID {
+			s.again = s.spoken != "" && bytes.Contains(answer, []byte(`"protocolVersion":"`+s.spoken+`"`))
+			continue
+		}
 		switch request.Method {
 		case "initialize":
 			var result struct {
@@ -180,18 +250,4 @@ func readSession(in, out []byte) session {
 		}
 	}
 	return s
-}
-
-// allSix are the tools, by the end of their names.
-func allSix() []string {
-	return []string{"record_decision", "record_review", "record_action", "record_outcome", "get_evidence", "verify_evidence"}
-}
-
-// listsAll says whether the six tools were listed, and no other.
-func (s session) listsAll() bool {
-	var ends []string
-	for _, tool := range s.tools {
-		ends = append(ends, strings.TrimPrefix(strings.TrimPrefix(tool, "loopgrid."), "loopgrid_"))
-	}
-	return slices.Equal(ends, allSix())
 }

@@ -1,0 +1,83 @@
+package sandbox
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+)
+
+// Local is the sandbox for one machine. A web page must not reach it, whatever name it gives to this machine's address: the Host of a request has
+// to be a loopback name or address or that of the address the sandbox was told to listen on, and the Origin, which browsers send with all but
+// plain reading, has to be the sandbox itself. Where it listens on every address of the machine, any Host that is an address will do.
+func (s *Server) Local(listen string) http.Handler {
+	told, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		told = listen
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := (&url.URL{Host: r.Host}).Hostname()
+		switch origin, sent := r.Header["Origin"]; {
+		case !isLocal(host, told):
+			forbid(w, fmt.Sprintf("The sandbox does not answer to the name %q. Use localhost or 127.0.0.1, or start it with --addr and that name.", visible(host)))
+		case sent && (len(origin) != 1 || !strings.EqualFold(origin[0], "http://"+r.Host)):
+			forbid(w, "The sandbox takes no requests from other web pages.")
+		default:
+			s.ServeHTTP(w, r)
+		}
+	})
+}
+
+// isLocal says whether a Host names the sandbox that was told to listen on a host.
+func isLocal(host, told string) bool {
+	listening, err := netip.ParseAddr(told)
+	everywhere := told == "" || err == nil && listening.IsUnspecified()
+	if address, err := netip.ParseAddr(host); err == nil {
+		return address.Unmap().IsLoopback() || everywhere || address.Unmap() == listening.Unmap()
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || !everywhere && host != "" && strings.EqualFold(host, told)
+}
+
+func forbid(w http.ResponseWriter, sentence string) {
+	refused, _ := refuse(http.StatusForbidden, sentence).(*refusal)
+	w.Header().Set(Header, "1")
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusForbidden)
+	_, _ = w.Write(refused.answer().body) // A client that is gone needs no answer.
+}
+
+// bodyReader counts the bytes of a request that are held in memory. All bodies together have one bound: many that never end must not fill it.
+type bodyReader struct {
+	s    *Server
+	from io.Reader
+	held int64
+}
+
+func (b *bodyReader) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	b.s.mu.Lock()
+	defer b.s.mu.Unlock()
+	b.held += int64(n)
+	if b.s.held += int64(n); b.s.held > b.s.limits.BodiesBytes {
+		return n, errBusy()
+	}
+	return n, err
+}
+
+// release gives back what the request held.
+func (b *bodyReader) release() {
+	b.s.mu.Lock()
+	defer b.s.mu.Unlock()
+	b.s.held -= b.held
+}
+
+func errBusy() error {
+	return &refusal{
+		status: http.StatusServiceUnavailable, detail: text("The sandbox is busy with other requests. Try again in a second."),
+		header: [][2]string{{"Retry-After", "1"}},
+	}
+}
