@@ -1,17 +1,19 @@
 # The program alone, with the certificates that https needs. It serves MCP on stdin and stdout: docker run -i --rm.
-ARG GO_VERSION=1.26.10
 
-FROM --platform=$BUILDPLATFORM golang:${GO_VERSION} AS build
+# Pinned by the digest of its multi-platform index; the compiler is the one of releases, which Go fetches and verifies.
+FROM --platform=$BUILDPLATFORM golang:1.26-bookworm@sha256:b305420a68d0f229d91eb3b3ed9e519fcf2cf5461da4bef997bf927e8c0bfd2b AS build
+ENV GOTOOLCHAIN=go1.26.11
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
+COPY Makefile ./
 COPY cmd cmd
 COPY internal internal
 COPY scripts/licenses scripts/licenses
-ARG TARGETOS TARGETARCH
-RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
-    go build -trimpath -buildvcs=false -tags nethttpomithttp2 -ldflags "-s -w" -o /out/loopgrid-mcp ./cmd/loopgrid-mcp
-RUN mkdir -p /out/licenses && go run ./scripts/licenses -notices /out/licenses/THIRD-PARTY-NOTICES.txt
+ARG TARGETOS TARGETARCH RELEASE
+RUN GOOS=$TARGETOS GOARCH=$TARGETARCH make build RELEASE=$RELEASE OUTPUT=/out/
+RUN mkdir /out/licenses && go run ./scripts/licenses -notices /out/licenses/THIRD-PARTY-NOTICES.txt \
+    -program /out/loopgrid-mcp -sbom /out/licenses/loopgrid-mcp.cdx.json
 # Evidence, and the lock that has writes take turns.
 RUN install -d -m 0700 /out/writable/evidence && install -d -m 1777 /out/writable/tmp
 

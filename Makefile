@@ -5,24 +5,32 @@ TOOL     := $(GO) tool -modfile=scripts/tools/go.mod
 FUZZTIME ?= 30s
 
 # Releases are built with this toolchain, so this is the one to look for known vulnerabilities in.
-RELEASE_TOOLCHAIN ?= go1.26.10
+RELEASE_TOOLCHAIN ?= go1.26.11
+
+# How the program is built: for build, for GoReleaser and for the Dockerfile. The client speaks HTTP/1.1 alone, so half a megabyte of
+# HTTP/2 can stay out. With RELEASE=yes it says that it is a release, and the same source gives the same bytes wherever it lies.
+RELEASE       ?=
+BUILD_LDFLAGS = -s -w$(if $(RELEASE), -X github.com/loopgridio/loopgrid-mcp/internal/cli.release=yes)
+BUILD_FLAGS   = -trimpath -tags=nethttpomithttp2 $(if $(RELEASE),-buildvcs=false) '-ldflags=$(BUILD_LDFLAGS)'
+BUILD         = CGO_ENABLED=0 BUILD_LDFLAGS="$(BUILD_LDFLAGS)" GOFLAGS="$(BUILD_FLAGS)"
+
 GOVULNCHECK       := golang.org/x/vuln/cmd/govulncheck@v1.9.0
 VULNDB            := golang.org/x/vulndb
 
-GORELEASER ?= goreleaser
+GORELEASER_VERSION := v2.17.0
+GORELEASER         := bin/goreleaser-$(GORELEASER_VERSION)
+
 VERSION    := $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' internal/cli/version.go)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check vet race lint licenses release-check fuzz bench hosts-check host-test update vuln dist dist-test clean
+.PHONY: help build demo test check vet race lint licenses release-check fuzz bench hosts-check host-test update vuln dist dist-reproducible dist-test image-test publish-test validate clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
 
-# The client speaks HTTP/1.1 alone, so half a megabyte of HTTP/2 can stay out.
-BUILD := CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -tags nethttpomithttp2 -ldflags "-s -w"
-
-build: ## Build bin/loopgrid-mcp.
-	$(BUILD) -o bin/ ./cmd/loopgrid-mcp
+OUTPUT ?= bin/
+build: ## Build bin/loopgrid-mcp with the flags of a release.
+	$(BUILD) $(GO) build -o $(OUTPUT) ./cmd/loopgrid-mcp
 
 demo: ## Walk a refund from proposal to signed evidence, against an embedded LoopGrid.
 	@echo "Building the demo; the first build takes about a minute."
@@ -81,17 +89,33 @@ vuln: ## Look for known vulnerabilities with a local copy of the Go database.
 	$(GO) run $(VULNDB)/cmd/indexdb@latest -vulns "$$($(GO) list -m -f '{{.Dir}}' $(VULNDB)@latest)/data/osv" -out bin/vulndb
 	GOTOOLCHAIN=$(RELEASE_TOOLCHAIN) $(GO) run $(GOVULNCHECK) -db "file://$(CURDIR)/bin/vulndb" ./...
 
-# GoReleaser adds the SBOM, where Syft is at hand, and the Homebrew cask; without it, Go alone makes the archives and all packages.
-dist: ## Build every artefact of a release into dist/, offline.
-	rm -rf dist
-	@mkdir -p bin
+# It takes minutes and 3 GB, once.
+$(GORELEASER):
+	GOTOOLCHAIN=$(RELEASE_TOOLCHAIN) GOBIN="$(CURDIR)/bin/tmp" $(GO) install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
+	mv bin/tmp/goreleaser $@
+
+dist: export GOTOOLCHAIN = $(RELEASE_TOOLCHAIN)
+dist: RELEASE = yes
+dist: $(GORELEASER) ## Build every artefact of a release into dist/.
 	$(GO) run ./scripts/licenses -notices bin/THIRD-PARTY-NOTICES.txt
-	@if command -v $(GORELEASER) >/dev/null; then \
-		VERSION=$(VERSION) $(GORELEASER) release --snapshot --skip=publish,announce$$(command -v syft >/dev/null || echo ,sbom) && \
-		echo "$(GO) run ./scripts/package" && $(GO) run ./scripts/package; \
-	else \
-		echo "$(GO) run ./scripts/package -build"; $(GO) run ./scripts/package -build; \
-	fi
+	$(BUILD) VERSION=$(VERSION) $(GORELEASER) release --snapshot --clean --skip=publish,announce --parallelism 1
+	$(GO) run ./scripts/package
+
+dist-reproducible: ## Build a release twice, the second time elsewhere, and compare; takes minutes.
+	$(MAKE) dist
+	rm -rf bin/again && git clone --quiet --no-hardlinks . bin/again && mkdir bin/again/bin && cp $(GORELEASER) bin/again/bin/
+	GOCACHE="$(CURDIR)/bin/again/cache" $(MAKE) -C bin/again dist
+	cd bin/again/dist && sha256sum --check --quiet ../../../dist/checksums.txt && cmp checksums.txt ../../../dist/checksums.txt
+	rm -rf bin/again
+
+IMAGE  ?= loopgrid-mcp:test
+ENGINE ?= docker
+image-test: ## Build the container image, and go through a session in it; needs Docker or Podman (ENGINE=podman).
+	$(ENGINE) build $(IMAGE_FLAGS) --build-arg RELEASE=yes --tag $(IMAGE) .
+	$(GO) run ./scripts/dist-test -image $(IMAGE) -engine $(ENGINE)
+
+publish-test: ## Publish dist twice to registries on this machine; needs npm and uv.
+	$(GO) run ./scripts/publish-test
 
 dist-test: ## Install each artefact of dist/ for this platform from disk, and use it.
 	$(GO) run ./scripts/dist-test

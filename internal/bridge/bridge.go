@@ -72,7 +72,7 @@ func New(o Options) *Bridge {
 // runs; that call ends with the process. The error says why the session could not begin, or why in or out failed.
 func (b *Bridge) Serve(ctx context.Context, in io.Reader, out io.Writer, stop <-chan struct{}) error {
 	b.transport = stdio.NewTransport(in, out, b.log)
-	b.server.AddReceivingMiddleware(b.receive, stdio.PinVersion())
+	b.server.AddReceivingMiddleware(b.receive)
 	over := make(chan struct{})
 	defer close(over)
 	go b.watchEnd(stop, over)

@@ -723,16 +723,16 @@ func TestABrokenConfirmationAsksNobody(t *testing.T) {
 	}
 }
 
-// TestCapabilitiesOfAnOlderSession: go-sdk asks by what initialize said, whatever a request says of itself.
-func TestCapabilitiesOfAnOlderSession(t *testing.T) {
+// TestARequestIsServedByTheVersionItNames: what initialize said of the client does not count for a request that speaks for itself.
+func TestARequestIsServedByTheVersionItNames(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	h := openReview(t, s, legacy, `{}`, "LOOPGRID_MCP_REVIEW_CONFIRMATION=required")
 	id := h.waiting()
-	r, q := h.begin("loopgrid.record_review", proposing(id, "approve", ""),
-		`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`)
-	require.Nil(t, q)
-	assert.Contains(t, r.text(), "LOOPGRID_MCP_REVIEW_CONFIRMATION=required")
+	assert.Contains(t, h.asksNobody(proposing(id, "approve", "")), "LOOPGRID_MCP_REVIEW_CONFIRMATION=required")
+	h.send(h.callLine("9", "loopgrid.record_review", proposing(id, "approve", ""),
+		`,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{}}}`))
+	assert.Contains(t, h.receive(), `"resultType":"input_required"`)
 }
 
 func TestTheModelsReasonIsNotWhatIsWarnedOf(t *testing.T) {

@@ -72,8 +72,16 @@ func TestHelpNamesEveryCommandAndVariable(t *testing.T) {
 func TestWrongUsage(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
-		{"serve", "x"}, {"serve", "--transport", "http"}, {"--frob"}, {"version", "x"}, {"help", "x"}, {"help", "doctor", "x"},
-		{"doctor", "x"}, {"doctor", "--jason"}, {"sandbox", "x"}, {"sandbox", "--port", "1"},
+		{"serve", "x"},
+		{"serve", "--transport", "http"},
+		{"--frob"},
+		{"version", "x"},
+		{"help", "x"},
+		{"help", "doctor", "x"},
+		{"doctor", "x"},
+		{"doctor", "--jason"},
+		{"sandbox", "x"},
+		{"sandbox", "--port", "1"},
 	} {
 		code, out, errs := run(args...)
 		assert.Equal(t, 2, code, args)
@@ -84,7 +92,7 @@ func TestWrongUsage(t *testing.T) {
 
 func TestMistypedCommands(t *testing.T) {
 	t.Parallel()
-	for typed, near := range map[string]string{"docter": "doctor", "Sandbox": "sandbox", "conifg": "config", "verison": "version", "hlep": "help"} {
+	for typed, near := range map[string]string{"docter": "doctor", "Sandbox": "sandbox", "conifg": "config", "hlep": "help"} {
 		for _, args := range [][]string{{typed}, {"help", typed}} {
 			code, out, errs := run(args...)
 			assert.Equal(t, 2, code, args)
@@ -128,7 +136,7 @@ func TestEveryCommandHasItsPage(t *testing.T) {
 }
 
 // Hosts are set up with what other servers take.
-func TestServeByOtherNames(t *testing.T) {
+func TestServeByOtherNames(t *testing.T) { //nolint:paralleltest // it sets the environment of the process
 	clearEnvironment(t)
 	for _, args := range [][]string{{}, {"serve"}, {"stdio"}, {"--transport", "stdio"}, {"--transport=stdio"}, {"serve", "--transport", "stdio"}, {"--stdio"}} {
 		var out, errs bytes.Buffer
@@ -141,7 +149,7 @@ func TestServeByOtherNames(t *testing.T) {
 	}
 }
 
-func TestServeWithoutStdin(t *testing.T) {
+func TestServeWithoutStdin(t *testing.T) { //nolint:paralleltest // it sets the environment of the process
 	clearEnvironment(t)
 	var out, errs bytes.Buffer
 	code := cli.Run(t.Context(), cli.Process{Args: []string{"loopgrid-mcp"}, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, NoStdin: true})

@@ -43,11 +43,12 @@ func examples(t *testing.T) map[string]string {
 		file := h.name + "." + h.format
 		files[file] = h.file(unix, h)
 		fmt.Fprintf(&doc, "\n## %s\n\n", h.title)
-		if h.places.linux == "" {
+		switch {
+		case h.places.linux == "":
 			fmt.Fprintf(&doc, "[%s](%s) goes into %s.\n", file, file, h.places.project)
-		} else if h.command != nil {
+		case h.command != nil:
 			fmt.Fprintf(&doc, "```sh\n%s\n```\n\nIt adds the content of [%s](%s) to\n\n", unix.shell(h.command(unix, h)), file, file)
-		} else {
+		default:
 			fmt.Fprintf(&doc, "[%s](%s) goes into\n\n", file, file)
 		}
 		for line := range strings.Lines(h.places.lines()) {

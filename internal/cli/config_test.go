@@ -532,7 +532,7 @@ func TestConfig_Help(t *testing.T) {
 }
 
 // What is set where config runs is taken, except what opens reviews and exports; the value of the key never is.
-func TestConfig_TakesWhatIsSetHere(t *testing.T) {
+func TestConfig_TakesWhatIsSetHere(t *testing.T) { //nolint:paralleltest // it sets the environment of the process
 	clearEnvironment(t)
 	dir := t.TempDir()
 	for name, value := range map[string]string{

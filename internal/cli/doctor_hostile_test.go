@@ -80,7 +80,7 @@ func TestDoctorEndsWhateverTheServiceDoes(t *testing.T) {
 }
 
 // A service that sends the key back, whole or in part and however it is spelled, gets it into no line.
-func TestDoctorShowsNoPartOfTheKey(t *testing.T) {
+func TestDoctorShowsNoPartOfTheKey(t *testing.T) { //nolint:paralleltest // it sets the environment of the process
 	const random = "Q7x-Vb2_kLm9ZpR4sTw8YcNf3HdJgE6uAeXo1i"
 	const key = "lg_live_" + random
 	var escaped strings.Builder

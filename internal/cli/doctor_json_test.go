@@ -31,7 +31,7 @@ func TestDoctorJSON(t *testing.T) {
 			t.Setenv("LOOPGRID_BASE_URL", url)
 			key := s.CreateKey("default")
 			t.Setenv("LOOPGRID_SERVICE_KEY", key)
-			status, _ := request(t, http.MethodPost, url+"/api/v1/decisions", key, `{"decision_type":"t"}`)
+			status, _ := request(t, url+"/api/v1/decisions", key, `{"decision_type":"t"}`)
 			require.Equal(t, http.StatusOK, status)
 			recordsNothing(t, s)
 			dir := filepath.Join(t.TempDir(), "not-there-yet")

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/pem"
 	"errors"
 	"io"
 	"log"
@@ -17,6 +18,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -230,6 +232,13 @@ func TestDoctorTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			quiet(t)
 			t.Setenv("LOOPGRID_BASE_URL", serveTLS(t, tt.config))
+			if strings.Contains(name, "expired") || strings.Contains(name, "wrong") {
+				// Windows looks at the authority first, and only then at dates and names.
+				path := filepath.Join(t.TempDir(), "ca.pem")
+				block := &pem.Block{Type: "CERTIFICATE", Bytes: tt.config.Certificates[0].Certificate[0]}
+				require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
+				t.Setenv("LOOPGRID_CA_FILE", path)
+			}
 			unreached(t, "LoopGrid is not reachable: "+tt.text, tt.remedy)
 		})
 	}
@@ -283,7 +292,8 @@ func TestDoctorFindsTheOtherLoopbackAddress(t *testing.T) {
 func runProcess(t *testing.T, environ ...string) (code int, out string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "doctor") //nolint:gosec // this test binary
-	cmd.Env = append(os.Environ(), append(environ, asProgram+"=1", "NO_PROXY=", "no_proxy=", "http_proxy=", "https_proxy=")...)
+	// Windows takes HTTP_PROXY and http_proxy for one variable, whose last value counts.
+	cmd.Env = append(append(os.Environ(), asProgram+"=1", "NO_PROXY=", "no_proxy=", "http_proxy=", "https_proxy="), environ...)
 	output, err := cmd.Output()
 	if _, ended := errors.AsType[*exec.ExitError](err); !ended {
 		require.NoError(t, err)
@@ -331,4 +341,20 @@ func TestDoctorProxy(t *testing.T) {
 			assert.NotContains(t, out, "private")
 		})
 	}
+}
+
+// Go does not read ALL_PROXY, and other programs do.
+func TestDoctorNamesAProxyThatIsNotRead(t *testing.T) {
+	const warning = "[WARN] proxy in between: none, ALL_PROXY is set, but this program does not read it\n  → If LoopGrid is behind that proxy, set HTTP_PROXY to it.\n"
+	quiet(t)
+	t.Setenv("LOOPGRID_MCP_TIMEOUT_SECONDS", "1")
+	t.Setenv("LOOPGRID_BASE_URL", "http://loopgrid.invalid:8000")
+	_, out := runProcess(t, "ALL_PROXY=socks5://user:private@127.0.0.1:1", "HTTP_PROXY=", "HTTPS_PROXY=")
+	assert.Contains(t, out, warning)
+	assert.NotContains(t, out, "private")
+	_, out = runProcess(t, "ALL_PROXY=http://127.0.0.1:1", "HTTP_PROXY=http://127.0.0.1:1")
+	assert.NotContains(t, out, "ALL_PROXY", "another one is read")
+	t.Setenv("LOOPGRID_BASE_URL", "http://127.0.0.1:1")
+	_, out = runProcess(t, "ALL_PROXY=http://127.0.0.1:1", "HTTP_PROXY=")
+	assert.NotContains(t, out, "ALL_PROXY", "no proxy is used for this machine")
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/sandbox"
 )
 
-// request sends one request and returns the object or list that is answered.
-func request(t *testing.T, method, url, key, body string) (status int, answer map[string]any) {
+// request posts a body and returns the object or list that is answered.
+func request(t *testing.T, url, key, body string) (status int, answer map[string]any) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	if key != "" {
@@ -56,13 +56,13 @@ func TestDoctorTellsKeysApart(t *testing.T) {
 	}})
 	admin := s.CreateKey("default", "admin")
 	url := serve(t, s)
-	_, issued := request(t, http.MethodPost, url+"/api/v1/workspaces/default/keys", admin, `{"name":"k","expires_in_days":1}`)
+	_, issued := request(t, url+"/api/v1/workspaces/default/keys", admin, `{"name":"k","expires_in_days":1}`)
 	expired, _ := issued["api_key"].(string)
 	require.NotEmpty(t, expired)
 	mu.Lock()
 	now = now.AddDate(0, 0, 2)
 	mu.Unlock()
-	status, _ := request(t, http.MethodPost, url+"/api/v1/decisions", admin, `{"decision_type":"t","input":{"customer":"private@example.com"}}`)
+	status, _ := request(t, url+"/api/v1/decisions", admin, `{"decision_type":"t","input":{"customer":"private@example.com"}}`)
 	require.Equal(t, http.StatusOK, status)
 
 	const (
@@ -170,7 +170,7 @@ func TestDoctorVerifiesTheChain(t *testing.T) {
 	quiet(t)
 	t.Setenv("LOOPGRID_BASE_URL", url)
 	for range 2 {
-		status, _ := request(t, http.MethodPost, url+"/api/v1/decisions", "", `{"decision_type":"t"}`)
+		status, _ := request(t, url+"/api/v1/decisions", "", `{"decision_type":"t"}`)
 		require.Equal(t, http.StatusOK, status)
 	}
 	_, out := examine(t)
@@ -178,7 +178,7 @@ func TestDoctorVerifiesTheChain(t *testing.T) {
 
 	var both sync.WaitGroup
 	for range 3 {
-		both.Go(func() { _, _ = request(t, http.MethodPost, url+"/api/v1/decisions", "", `{"decision_type":"t"}`) })
+		both.Go(func() { _, _ = request(t, url+"/api/v1/decisions", "", `{"decision_type":"t"}`) })
 	}
 	both.Wait()
 	require.False(t, s.Verify("default"))

@@ -255,7 +255,7 @@ func TestDoctorOnReviewsThatNobodyMaySee(t *testing.T) {
 	}
 }
 
-func TestDoctorOnAWriteLockThatIsOff(t *testing.T) {
+func TestDoctorOnAWriteLockThatIsOff(t *testing.T) { //nolint:paralleltest // it sets the environment of the process
 	for database, want := range map[string]string{
 		"sqlite":     "[FAIL] write lock: off, but LoopGrid runs on SQLite, where overlapping writes break the chain\n  → Set LOOPGRID_MCP_WRITE_LOCK to auto; ",
 		"postgresql": "[OK] write lock: off, and LoopGrid runs on PostgreSQL, which orders writes itself\n",
@@ -280,7 +280,7 @@ func TestDoctorOnAWriteLockThatIsOff(t *testing.T) {
 }
 
 // People copy the address of a page or of the API.
-func TestDoctorLooksAboveTheAddress(t *testing.T) {
+func TestDoctorLooksAboveTheAddress(t *testing.T) { //nolint:paralleltest // it sets the environment of the process
 	url := serve(t, sandbox.New(sandbox.Options{}))
 	for _, below := range []string{"/api/v1", "/docs", "/health", "/api/v1/decisions", "/docs/"} {
 		quiet(t)

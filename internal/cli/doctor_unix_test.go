@@ -14,8 +14,8 @@ import (
 )
 
 // Whatever is where evidence should go, the doctor names it and does not wait for it.
-func TestDoctorOnWhatIsNoDirectory(t *testing.T) {
-	dir, err := os.MkdirTemp("", "lg") // the path of a socket is short
+func TestDoctorOnWhatIsNoDirectory(t *testing.T) { //nolint:paralleltest // it sets the environment of the process
+	dir, err := os.MkdirTemp("", "lg") //nolint:usetesting // the path of a socket is short
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	fifo, socket, dangling := filepath.Join(dir, "fifo"), filepath.Join(dir, "socket"), filepath.Join(dir, "dangling")

@@ -30,16 +30,16 @@ func fullVersion(release string, info *debug.BuildInfo) string {
 	if info == nil {
 		return version
 	}
+	settings := map[string]string{}
 	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && s.Value != "" {
-			const short = 12
-			version += "+" + s.Value[:min(short, len(s.Value))]
-		}
+		settings[s.Key] = s.Value
 	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.modified" && s.Value == "true" {
-			version += ".modified"
-		}
+	const short = 12
+	if commit := settings["vcs.revision"]; commit != "" {
+		version += "+" + commit[:min(short, len(commit))]
+	}
+	if settings["vcs.modified"] == "true" {
+		version += ".modified"
 	}
 	return version
 }

@@ -82,7 +82,7 @@ func TestLoadFrom_EmptyAndBlankCountAsNotSet(t *testing.T) {
 	}
 }
 
-func TestLoad_ReadsWhatLoadFromReads(t *testing.T) { //nolint:paralleltest // It sets the environment of the process.
+func TestLoad_ReadsWhatLoadFromReads(t *testing.T) {
 	given := map[string]string{
 		"LOOPGRID_BASE_URL":                 "https://loopgrid.example.com/base/",
 		"LOOPGRID_WORKSPACE":                "claims",

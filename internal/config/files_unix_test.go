@@ -17,7 +17,7 @@ import (
 func TestFiles_ThatAreNone(t *testing.T) {
 	t.Parallel()
 
-	dir, err := os.MkdirTemp("", "lg") // The path of a socket is short.
+	dir, err := os.MkdirTemp("", "lg") //nolint:usetesting // The path of a socket is short.
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	fifo, socket, dangling := filepath.Join(dir, "fifo"), filepath.Join(dir, "socket"), filepath.Join(dir, "dangling")

@@ -78,8 +78,10 @@ func (t *Transport) leave() { t.overOnce.Do(func() { close(t.over) }) }
 // The context of the calls has the values of ctx, but is not cancelled with it.
 func Serve(ctx context.Context, s *mcp.Server, t *Transport) error {
 	defer t.leave()
-	if _, err := s.Connect(context.WithoutCancel(ctx), t, nil); err != nil {
-		return fmt.Errorf("begin the session: %w", err)
+	for _, session := range []*session{t.legacy, t.stateless} {
+		if _, err := s.Connect(context.WithoutCancel(ctx), session, nil); err != nil {
+			return fmt.Errorf("begin the session: %w", err)
+		}
 	}
 	defer context.AfterFunc(ctx, t.Stop)()
 	<-t.endedC
@@ -91,12 +93,12 @@ func Serve(ctx context.Context, s *mcp.Server, t *Transport) error {
 	for {
 		select {
 		case <-answered:
-			if written = t.out.above(0); written == nil {
+			if written = t.out.pendingAbove(0); written == nil {
 				return t.failure
 			}
 			answered = nil
 		case <-written:
-			if written = t.out.above(0); written == nil {
+			if written = t.out.pendingAbove(0); written == nil {
 				return t.failure
 			}
 		case <-stopped:

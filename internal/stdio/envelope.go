@@ -19,29 +19,41 @@ import (
 // more (internal/json: maximum nesting depth of 1000). The arguments never pass through its decoder.
 const maxNesting = 1000
 
-const methodCallTool = "tools/call"
-
-// envelope is a line cut into the members of a JSON-RPC message. The members are parts of the line,
-// as it spells them, nil where absent.
+// envelope is a line cut into the members of a JSON-RPC message. The members are parts of the line, exactly as spelled; nil if absent.
 type envelope struct {
 	line []byte
 
 	version, id, params, outcome, failure []byte
 	method                                []byte // as spelled, with quotes
-	name                                  string // the method as it is meant
+	name                                  string // the method, unquoted
+	twice                                 string // a member of the envelope whose name appears twice
 
-	// arguments is where params.arguments of a tools/call stands in the line.
-	arguments evidence.Span
-	// start of params in the line.
-	paramsAt int
-	// twice names an envelope member that stands more than once.
-	twice string
+	paramsAt int // where params begin in the line
+	// Members of params, in params.
+	meta, toolName, arguments, inputResponses, requestState evidence.Span
+
+	// What [Transport.usableParams] found in params._meta.
+	token     string // the progress token as spelled, "" if there is none
+	stateless bool   // the request speaks the era without initialize
 }
 
 // lineFault says why a line is not handed over. It never repeats what stands in params.
 type lineFault struct {
 	code   int64
 	reason string
+	data   []byte // JSON, for the host's program
+}
+
+func parseFault(reason string) *lineFault {
+	return &lineFault{code: jsonrpc.CodeParseError, reason: "parse error: " + reason}
+}
+
+func requestFault(reason string) *lineFault {
+	return &lineFault{code: jsonrpc.CodeInvalidRequest, reason: "invalid request: " + reason}
+}
+
+func paramsFault(reason string) *lineFault {
+	return &lineFault{code: jsonrpc.CodeInvalidParams, reason: "invalid params: " + reason}
 }
 
 // cutEnvelope takes line apart as far as it can be told apart.
@@ -77,27 +89,44 @@ func cutEnvelope(line []byte) envelope {
 		e.id = nil // no answer can be under the right one
 	}
 	e.name = stringOf(e.method)
-	if e.name == methodCallTool && len(e.params) > 0 {
-		if arguments := evidence.Find(e.params, "arguments"); arguments.End > 0 {
-			e.arguments = arguments.Shift(e.paramsAt)
+	e.cutParams()
+	return e
+}
+
+func (e *envelope) cutParams() {
+	for name, value := range evidence.Scan(e.params) {
+		if string(name) == "_meta" {
+			e.meta = value
+		}
+		if e.name != methodCallTool {
+			continue
+		}
+		switch string(name) {
+		case "name":
+			e.toolName = value
+		case "arguments":
+			e.arguments = value
+		case "inputResponses":
+			e.inputResponses = value
+		case "requestState":
+			e.requestState = value
 		}
 	}
-	return e
 }
 
 // readEnvelope cuts line and says what is wrong with it, if anything. Duplicate names, invalid UTF-8, lone
 // surrogates and any nesting are let through in the arguments of a tools/call alone, so that the tool
 // can tell the model.
 func readEnvelope(line []byte) (envelope, *lineFault) {
-	if bom := []byte("\ufeff"); bytes.HasPrefix(line, bom) {
-		return cutEnvelope(line[len(bom):]), &lineFault{jsonrpc.CodeParseError, "parse error: the line begins with a byte order mark"}
+	if rest, found := bytes.CutPrefix(line, []byte(byteOrderMark)); found {
+		return cutEnvelope(rest), parseFault("the line begins with a byte order mark")
 	}
 	e := cutEnvelope(line)
 	if why := e.checkJSON(); why != nil {
 		return e, why
 	}
 	invalid := func(reason string) (envelope, *lineFault) {
-		return e, &lineFault{jsonrpc.CodeInvalidRequest, "invalid request: " + reason}
+		return e, requestFault(reason)
 	}
 	switch {
 	case line[0] == '[':
@@ -112,29 +141,8 @@ func readEnvelope(line []byte) (envelope, *lineFault) {
 		return invalid(`"method" must be a string`)
 	case e.id != nil && !isID(e.id):
 		return invalid(`"id" must be a string or a number`)
-	case e.method == nil:
-		return e, nil
-	}
-	if problem := e.checkParams(); problem != "" {
-		return e, &lineFault{jsonrpc.CodeInvalidParams, "invalid params: " + problem}
 	}
 	return e, nil
-}
-
-// checkParams says what is wrong with the shape of params, as far as go-sdk would tell it by
-// repeating them.
-func (e *envelope) checkParams() string {
-	switch {
-	case e.params == nil || string(e.params) == "null":
-		return ""
-	case e.params[0] != '{':
-		return "they must be an object"
-	case e.name == methodCallTool:
-		if name := evidence.Find(e.params, "name").Of(e.params); len(name) > 0 && name[0] != '"' {
-			return `"name" must be a string`
-		}
-	}
-	return ""
 }
 
 // isResponse reports whether the line answers a question of ours.
@@ -151,20 +159,20 @@ func (e *envelope) checkJSON() *lineFault {
 	}
 	rest := e.withoutArguments()
 	if deep && evidence.NestsDeeper(rest, maxNesting) {
-		return &lineFault{jsonrpc.CodeInvalidRequest, fmt.Sprintf("invalid request: it nests deeper than %d levels", maxNesting)}
+		return requestFault(fmt.Sprintf("it nests deeper than %d levels", maxNesting))
 	}
 	syntax := e.line
 	if deep {
 		syntax = rest // the tool refuses what nests so deep, whatever else is wrong with it
 	}
 	if err := checkSyntax(syntax, lenient()...); err != nil {
-		return &lineFault{jsonrpc.CodeParseError, "parse error: " + explainSyntax(err)}
+		return parseFault(explainSyntax(err))
 	}
 	if !utf8.Valid(rest) {
-		return &lineFault{jsonrpc.CodeParseError, "parse error: the line is not valid UTF-8"}
+		return parseFault("the line is not valid UTF-8")
 	}
 	if e.twice != "" {
-		return &lineFault{jsonrpc.CodeInvalidRequest, fmt.Sprintf("invalid request: %q stands twice", e.twice)}
+		return requestFault(fmt.Sprintf("%q appears twice", e.twice))
 	}
 	err := checkSyntax(rest)
 	if err == nil {
@@ -172,18 +180,21 @@ func (e *envelope) checkJSON() *lineFault {
 	}
 	fault := "a string holds half a surrogate pair"
 	if errors.Is(err, jsontext.ErrDuplicateName) {
-		fault = "a member name stands twice in an object"
+		fault = "a member name appears twice in an object"
 	}
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) && strings.HasPrefix(string(syntactic.JSONPointer), "/params") {
-		return &lineFault{jsonrpc.CodeInvalidParams, "invalid params: " + fault}
+		return paramsFault(fault)
 	}
-	return &lineFault{jsonrpc.CodeInvalidRequest, "invalid request: " + fault}
+	return requestFault(fault)
 }
 
 // withoutArguments is the line with null in place of the arguments of a call.
 func (e *envelope) withoutArguments() []byte {
-	return splice(e.line, replacement{e.arguments, []byte("null")})
+	if e.arguments.End == 0 {
+		return e.line
+	}
+	return splice(e.line, replacement{e.arguments.Shift(e.paramsAt), []byte("null")})
 }
 
 var errTwoValues = errors.New("more than one JSON value on the line")

@@ -6,28 +6,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// unstartedCall is a tools/call that was handed over and whose handler has not begun.
-type unstartedCall struct {
-	key       string // as the request id of go-sdk
-	id        string // as the host spelled it
-	arguments []byte // as the host spelled them, nil where absent
-	begun     chan struct{}
-}
-
-// begun lets the next message through: the call that it waits for has begun.
-func (t *Transport) begun() {
-	if call := t.unstarted.Swap(nil); call != nil {
-		close(call.begun)
-	}
-}
-
-// settled does the same if the call under key is that call: it is answered without having begun.
-func (t *Transport) settled(key string) {
-	if call := t.unstarted.Load(); call != nil && call.key == key && t.unstarted.CompareAndSwap(call, nil) {
-		close(call.begun)
-	}
-}
-
 // inFlight knows the requests that were handed over and not answered.
 type inFlight struct {
 	mu     sync.Mutex
@@ -39,6 +17,7 @@ type inFlight struct {
 type pendingCall struct {
 	id      []byte // as the host spelled it
 	method  string
+	session *session
 	token   string // the progress token as the host spelled it, "" for none
 	content []byte // see [Transport.keepContent]
 	muted   bool   // cancelled: nothing more may be said about it
@@ -48,10 +27,10 @@ func (f *inFlight) add(key string, call pendingCall) *lineFault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		return &lineFault{jsonrpc.CodeInternalError, "loopgrid-mcp is stopping: the request was not begun and nothing was recorded"}
+		return &lineFault{code: jsonrpc.CodeInternalError, reason: "loopgrid-mcp is stopping: the request was not begun and nothing was recorded"}
 	}
 	if _, twice := f.byKey[key]; twice {
-		return &lineFault{jsonrpc.CodeInvalidRequest, "invalid request: this id belongs to a request in flight"}
+		return requestFault("this id belongs to a request in flight")
 	}
 	if f.byKey == nil {
 		f.byKey = make(map[string]pendingCall)
@@ -77,17 +56,17 @@ func (f *inFlight) remove(key string) {
 	}
 }
 
-// mute notes that a request was cancelled and reports whether it is in flight and may be.
-func (f *inFlight) mute(key string) bool {
+// mute notes that a request was cancelled. It reports false if the request is not in flight or must not be cancelled.
+func (f *inFlight) mute(key string) (pendingCall, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	call, ok := f.byKey[key]
 	if !ok || call.method == methodInitialize {
-		return false
+		return call, false
 	}
 	call.muted = true
 	f.byKey[key] = call
-	return true
+	return call, true
 }
 
 // silenced reports whether a progress token belongs to a cancelled request.

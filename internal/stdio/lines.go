@@ -20,17 +20,29 @@ const (
 
 // lineReader cuts its input into lines. Nothing that stands in a line makes it fail.
 type lineReader struct {
-	in *bufio.Reader
+	in      *bufio.Reader
+	started bool
 }
 
 func newLineReader(in io.Reader) *lineReader {
 	return &lineReader{in: bufio.NewReaderSize(in, readBuffer)}
 }
 
+// byteOrderMark is what .NET and PowerShell put before the first byte that they send.
+const byteOrderMark = "\ufeff"
+
 // next returns the next line without blanks around it, in memory of its own. Of a line longer than
 // maxLine it returns the outline alone, and tooLong. An error ends the input; what was read of the
 // last line comes with it.
 func (r *lineReader) next() (line []byte, tooLong bool, err error) {
+	if !r.started {
+		r.started = true
+		if first, _ := r.in.Peek(1); string(first) == byteOrderMark[:1] { // no more than one byte is sure to come
+			if start, _ := r.in.Peek(len(byteOrderMark)); string(start) == byteOrderMark {
+				_, _ = r.in.Discard(len(byteOrderMark))
+			}
+		}
+	}
 	var long lineOutline
 	for {
 		part, err := r.in.ReadSlice('\n')

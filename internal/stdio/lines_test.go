@@ -121,7 +121,7 @@ func TestABrokenOutputIsToldOnce(t *testing.T) {
 	}
 	assert.Equal(t, "ab\nab\n", out.got.String())
 	assert.Equal(t, 1, told)
-	assert.Nil(t, w.above(0), "nothing waits")
+	assert.Nil(t, w.pendingAbove(0), "nothing waits")
 }
 
 // loopReader repeats a line without end.
@@ -147,16 +147,16 @@ func BenchmarkFraming(b *testing.B) {
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
 			for b.Loop() {
-				message, err := t.Read(b.Context())
+				message, err := t.legacy.Read(b.Context())
 				if err != nil {
 					b.Fatal(err)
 				}
-				t.begun()
+				(&Call{transport: t}).Started()
 				request, ok := message.(*jsonrpc.Request)
 				if !ok {
 					b.Fatal("not a request")
 				}
-				if err := t.Write(b.Context(), &jsonrpc.Response{ID: request.ID, Result: result}); err != nil {
+				if err := t.legacy.Write(b.Context(), &jsonrpc.Response{ID: request.ID, Result: result}); err != nil {
 					b.Fatal(err)
 				}
 			}

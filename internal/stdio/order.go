@@ -28,10 +28,29 @@ func (t *Transport) TakeCall(req *mcp.CallToolRequest) *Call {
 }
 
 // Started lets the next message through.
-func (c *Call) Started() { c.transport.begun() }
+func (c *Call) Started() {
+	if call := c.transport.unstarted.Swap(nil); call != nil {
+		close(call.started)
+	}
+}
 
 // Answer returns the result to hand to go-sdk for the result of the call. Its content goes to the host byte for byte: go-sdk would
 // copy and check it three times, and escape <, > and &.
 func (c *Call) Answer(result *mcp.CallToolResult) *mcp.CallToolResult {
 	return c.transport.keepContent(c.key, result)
+}
+
+// unstartedCall is a tools/call that was handed over and has not started.
+type unstartedCall struct {
+	key       string // the request id for go-sdk
+	id        string // as the host spelled it
+	arguments []byte // as the host spelled them, nil if absent
+	started   chan struct{}
+}
+
+// answeredUnstarted lets the next message through if the call under key is the one it waits for: the call was answered without starting.
+func (t *Transport) answeredUnstarted(key string) {
+	if call := t.unstarted.Load(); call != nil && call.key == key && t.unstarted.CompareAndSwap(call, nil) {
+		close(call.started)
+	}
 }

@@ -75,9 +75,9 @@ func (w *lineWriter) flush() {
 	}
 }
 
-// above returns nil if at most limit bytes are not written, else a channel that is closed when it is worth
+// pendingAbove returns nil if at most limit bytes are not written, else a channel that is closed when it is worth
 // asking again.
-func (w *lineWriter) above(limit int) <-chan struct{} {
+func (w *lineWriter) pendingAbove(limit int) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.pending)+w.writing <= limit {

@@ -3,7 +3,6 @@
 package stdio
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,43 +20,51 @@ import (
 
 const (
 	methodInitialize = "initialize"
-	methodCancelled  = "notifications/cancelled"
+	methodDiscover   = "server/discover"
+	methodCallTool   = "tools/call"
 	methodListen     = "subscriptions/listen"
+	methodCancelled  = "notifications/cancelled"
 	methodProgress   = "notifications/progress"
 	methodListening  = "notifications/subscriptions/acknowledged"
 
-	// UnusableAnswer begins the error in place of an answer that cannot be read.
+	// UnusableAnswer prefixes the error that replaces a client response we cannot parse.
 	UnusableAnswer = "its answer is not usable"
 
 	// ErrorLimit is the longest message of a JSON-RPC error, in characters.
 	ErrorLimit = 1000
 )
 
-// Transport speaks newline-delimited JSON-RPC with one host. It is both the [mcp.Transport] and the
-// [mcp.Connection] of the single session that [serve] runs on it.
+// Transport speaks newline-delimited JSON-RPC with one host; [Serve] runs the session.
 //
-// It stands in for mcp.StdioTransport, which ends the session on one bad line, rounds ids and progress
-// tokens to float64 and loses what was computed when the input ends. Here a bad line is answered,
-// texts come back as they were spelled, and the end of the input is kept from go-sdk until the calls in
-// flight have been answered.
+// It replaces mcp.StdioTransport, which ends the session on one bad line, rounds ids and progress tokens to float64 and loses computed
+// answers when the input ends. Transport answers a bad line, returns ids exactly as spelled, and hides the end of the input from go-sdk
+// until the calls in flight have been answered.
+//
+// Every go-sdk session speaks one era of MCP for good, so there are two of them: a host may begin either way, or both ways.
 type Transport struct {
-	log   *slog.Logger
-	lines *lineReader
-	out   *lineWriter
-	calls inFlight
+	log       *slog.Logger
+	lines     *lineReader
+	out       *lineWriter
+	calls     inFlight
+	handshake handshake
+	frames    frames
+
+	legacy, stateless *session
 
 	// unstarted is the tools/call that was handed over last, until its handler has begun.
 	unstarted atomic.Pointer[unstartedCall]
-	// gate is the one of the call that Read handed over last; Read alone uses it.
-	gate <-chan struct{}
+	// callStarted is closed once the last delivered call has started. Only the reading session uses it.
+	callStarted <-chan struct{}
 
 	drain
 }
 
-// NewTransport returns a Transport that reads messages from in and writes to out. Both stay open: they
-// belong to the caller. The log never gets a word of a message.
+// NewTransport returns a Transport that reads messages from in and writes to out. It closes neither. No word of a message gets into
+// the log.
 func NewTransport(in io.Reader, out io.Writer, log *slog.Logger) *Transport {
 	t := &Transport{log: log, lines: newLineReader(in), drain: newDrain()}
+	t.legacy, t.stateless = newSession(t), newSession(t)
+	t.legacy.reading = true
 	t.out = &lineWriter{out: out, failed: func(err error) {
 		t.log.Warn("cannot write to the host any more", "error", err)
 		t.end(fmt.Errorf("write to the host: %w", err))
@@ -65,40 +72,24 @@ func NewTransport(in io.Reader, out io.Writer, log *slog.Logger) *Transport {
 	return t
 }
 
-var (
-	_ mcp.Transport  = (*Transport)(nil)
-	_ mcp.Connection = (*Transport)(nil)
-)
-
-// Connect implements [mcp.Transport].
-func (t *Transport) Connect(context.Context) (mcp.Connection, error) { return t, nil }
-
-// SessionID implements [mcp.Connection]: a stdio session has none.
-func (t *Transport) SessionID() string { return "" }
-
-// Close implements [mcp.Connection]. go-sdk calls it when the session is over.
-func (t *Transport) Close() error {
-	t.leave()
-	return nil
-}
-
-// Read implements [mcp.Connection]. It returns the next message that is fit for go-sdk and answers all
-// others itself. It reports the end of the input only once the drain is over, because go-sdk cancels
-// what is in flight and drops every later answer when it hears of it.
-func (t *Transport) Read(context.Context) (jsonrpc.Message, error) {
+// next returns the next message for go-sdk, and the session that it belongs to. It answers all other lines itself. It returns nil at
+// the end of the input, but only once the drain is over: go-sdk then cancels what is in flight and drops every later answer.
+func (t *Transport) next() (*session, jsonrpc.Message) {
 	for {
 		line, tooLong, err := t.lines.next()
 		t.waitForTurn()
+		line = t.withoutFrames(line)
+		var to *session
 		var message jsonrpc.Message
 		switch {
 		case tooLong:
 			e := cutEnvelope(line)
-			t.refuse(&e, &lineFault{jsonrpc.CodeInvalidRequest, fmt.Sprintf("invalid request: the line is longer than %d bytes", maxLine)})
+			t.refuse(&e, &lineFault{code: jsonrpc.CodeInvalidRequest, reason: fmt.Sprintf("invalid request: the line is longer than %d bytes", maxLine)})
 		case len(line) > 0:
-			message = t.accept(line)
+			to, message = t.accept(line)
 		}
 		if message != nil {
-			return message, nil // an end of the input behind it is met again by the next Read
+			return to, message // the next read meets an end of the input behind it again
 		}
 		switch {
 		case err == nil:
@@ -110,23 +101,22 @@ func (t *Transport) Read(context.Context) (jsonrpc.Message, error) {
 			t.end(fmt.Errorf("read from the host: %w", err))
 		}
 		<-t.over
-		return nil, io.EOF
+		return nil, nil
 	}
 }
 
-// waitForTurn holds the message that was just read back until the call before it has begun, so that
-// calls begin in the order they came: go-sdk starts a goroutine for each and these run in any order.
-// It also waits for a host that leaves very many answers unread. Nothing else holds a message back.
+// waitForTurn holds back the message that was just read until the previous call has started, so that calls start in the order they came:
+// go-sdk runs each in a goroutine of its own. It also waits while the host leaves too many answers unread.
 func (t *Transport) waitForTurn() {
-	if t.gate != nil {
+	if t.callStarted != nil {
 		select {
-		case <-t.gate:
+		case <-t.callStarted:
 		case <-t.over:
 		}
-		t.gate = nil
+		t.callStarted = nil
 	}
 	for {
-		progress := t.out.above(outputLimit)
+		progress := t.out.pendingAbove(outputLimit)
 		if progress == nil {
 			return
 		}
@@ -139,69 +129,95 @@ func (t *Transport) waitForTurn() {
 }
 
 // accept returns the message in a line if it is for go-sdk, and deals with it otherwise.
-func (t *Transport) accept(line []byte) jsonrpc.Message {
+func (t *Transport) accept(line []byte) (*session, jsonrpc.Message) {
 	e, fault := readEnvelope(line)
 	switch {
 	case fault != nil && e.isResponse():
-		// The answer to a question of ours cannot be read. Nobody waits for a word about it, but the
-		// call that asked does.
-		return responseTo(&e, &jsonrpc.Error{Code: fault.code, Message: UnusableAnswer + " (" + fault.reason + ")"})
+		// Nobody waits for a word about an unusable answer to our question, but the call that asked waits for an answer.
+		return t.legacy, responseTo(&e, &jsonrpc.Error{Code: fault.code, Message: UnusableAnswer + " (" + fault.reason + ")"})
 	case fault != nil && e.id == nil && stringOf(e.method) != "" && fault.code == jsonrpc.CodeInvalidParams:
 		t.log.Warn("dropped a notification", "reason", fault.reason) // notifications are never answered
-		return nil
+		return nil, nil
 	case fault != nil:
-		if evidence.Find(e.params, "inputResponses").End > 0 { // a person's answer, which no tool gets to see
+		if e.inputResponses.End > 0 { // a person's answer, which no tool gets to see
 			fault.reason += "; nothing was recorded"
 		}
 		t.refuse(&e, fault)
-		return nil
+		return nil, nil
 	case e.isResponse():
-		return responseTo(&e, nil)
+		return t.legacy, responseTo(&e, nil)
 	case e.id == nil:
 		return t.acceptNotification(&e)
+	}
+	return t.acceptRequest(&e)
+}
+
+func (t *Transport) acceptRequest(e *envelope) (*session, jsonrpc.Message) {
+	params, fault := t.usableParams(e)
+	if fault != nil {
+		if e.inputResponses.End > 0 {
+			fault.reason += "; nothing was recorded"
+		}
+		t.refuse(e, fault)
+		return nil, nil
+	}
+	to := t.legacy
+	if e.stateless {
+		to = t.stateless
+	}
+	if e.name == methodInitialize && !t.isFirstInitialize(e, params) {
+		return nil, nil
 	}
 	key := requestKey(e.id)
 	id, err := jsonrpc.MakeID(key)
 	if err != nil { // only for values that are neither string nor number
-		t.refuse(&e, &lineFault{jsonrpc.CodeInternalError, "internal error"})
-		return nil
+		t.refuse(e, &lineFault{code: jsonrpc.CodeInternalError, reason: "internal error"})
+		return nil, nil
 	}
-	request := &jsonrpc.Request{ID: id, Method: e.name, Params: e.params}
-	call := pendingCall{id: e.id, method: e.name}
-	if e.name == methodCallTool {
-		request.Params, call.token = e.callParams()
-	}
+	call := pendingCall{id: e.id, method: e.name, token: e.token, session: to}
 	if fault := t.calls.add(key, call); fault != nil {
-		t.refuse(&e, fault)
-		return nil
+		if e.name == methodInitialize {
+			t.handshake.forget()
+		}
+		t.refuse(e, fault)
+		return nil, nil
 	}
 	if e.name == methodCallTool {
-		begun := make(chan struct{})
-		t.gate = begun
-		t.unstarted.Store(&unstartedCall{key: key, id: string(e.id), arguments: e.arguments.Of(line), begun: begun})
+		started := make(chan struct{})
+		t.callStarted = started
+		t.unstarted.Store(&unstartedCall{key: key, id: string(e.id), arguments: e.arguments.Of(e.params), started: started})
 	}
-	return request
+	return to, &jsonrpc.Request{ID: id, Method: e.name, Params: params}
 }
 
-func (t *Transport) acceptNotification(e *envelope) jsonrpc.Message {
+func (t *Transport) acceptNotification(e *envelope) (*session, jsonrpc.Message) {
 	switch e.name {
 	case methodCancelled:
-		// An id that is not in flight may be that of a call that comes later; initialize cannot be cancelled.
+		// An id that is not in flight may be that of a later call. MCP does not allow cancelling initialize.
 		id := evidence.Find(e.params, "requestId").Of(e.params)
-		if !isID(id) || !t.calls.mute(requestKey(id)) {
-			return nil
+		if !isID(id) {
+			return nil, nil
+		}
+		call, ok := t.calls.mute(requestKey(id))
+		if !ok {
+			return nil, nil
 		}
 		params := append(append([]byte(`{"requestId":`), evidence.Text(requestKey(id))...), '}')
-		return &jsonrpc.Request{Method: e.name, Params: params}
+		return call.session, &jsonrpc.Request{Method: e.name, Params: params}
 	case methodCallTool:
 		t.log.Warn("dropped a tools/call without an id")
-		return nil
+		return nil, nil
 	}
-	return &jsonrpc.Request{Method: e.name, Params: e.params}
+	params, fault := t.usableParams(e)
+	if fault != nil {
+		t.log.Warn("dropped a notification", "reason", fault.reason)
+		return nil, nil
+	}
+	return t.legacy, &jsonrpc.Request{Method: e.name, Params: params}
 }
 
-// responseTo returns the client's answer to a question of ours, or failure in its place. The ids of our
-// questions are integers of go-sdk; any other answer belongs to no question.
+// responseTo returns the client's answer to our question, or failure in its place. go-sdk numbers our questions with integers; an answer
+// under anything else belongs to no question.
 func responseTo(e *envelope, failure *jsonrpc.Error) jsonrpc.Message {
 	number, err := strconv.ParseUint(string(e.id), 10, 53)
 	if err != nil {
@@ -231,13 +247,13 @@ func (t *Transport) refuse(e *envelope, fault *lineFault) {
 	if !isID(id) || !utf8.Valid(id) || checkSyntax(id, lenient()...) != nil {
 		id = []byte("null")
 	}
-	t.out.add(errorLine(id, &jsonrpc.Error{Code: fault.code, Message: fault.reason})...)
+	t.out.add(errorLine(id, &jsonrpc.Error{Code: fault.code, Message: fault.reason, Data: fault.data})...)
 	go t.out.flush() // never waits for a host that does not read
 }
 
-// Write implements [mcp.Connection]. It never fails: when the host does not take our words any more, the
-// session drains as at the end of the input, so that what has begun is finished.
-func (t *Transport) Write(_ context.Context, message jsonrpc.Message) error {
+// write sends a message of go-sdk. It never fails: when the host no longer takes our words, the session drains as at the end of the
+// input, so that what has begun is finished.
+func (t *Transport) write(message jsonrpc.Message) error {
 	switch message := message.(type) {
 	case *jsonrpc.Response:
 		t.writeResponse(message)
@@ -256,23 +272,27 @@ func (t *Transport) Write(_ context.Context, message jsonrpc.Message) error {
 			return fmt.Errorf("encode %s: %w", message.Method, err)
 		}
 		t.out.add(line)
-		go t.out.flush() // a call that tells its progress is not held up by a host that does not read
+		go t.out.flush() // a host that does not read must not hold up a call that reports progress
 	}
 	return nil
 }
 
 func (t *Transport) writeResponse(response *jsonrpc.Response) {
 	key, _ := response.ID.Raw().(string)
-	t.settled(key)
+	t.answeredUnstarted(key)
 	call, known := t.calls.get(key)
 	switch {
 	case !known:
 		t.log.Error("an answer to no request was dropped")
 		return
 	case call.muted:
-		// MCP forbids to answer a cancelled request.
+		// MCP forbids answering a cancelled request.
 	case response.Error != nil:
-		t.out.add(errorLine(call.id, wireError(call.method, response.Error))...)
+		failure := wireError(call.method, response.Error)
+		t.out.add(errorLine(call.id, failure)...)
+		if call.method == methodInitialize {
+			t.initializeFailed(failure)
+		}
 	default:
 		result := []byte(response.Result)
 		if call.method == methodListen {
@@ -281,14 +301,16 @@ func (t *Transport) writeResponse(response *jsonrpc.Response) {
 		if call.content != nil {
 			result = splice(result, replacement{evidence.Find(result, "content"), call.content})
 		}
-		t.out.add([]byte(`{"jsonrpc":"2.0","id":`), call.id, []byte(`,"result":`), result, []byte(`}`))
+		t.out.add(resultLine(call.id, result)...)
+		if call.method == methodInitialize {
+			t.initialized(result)
+		}
 	}
-	// In this order the id is free again before the host can know, and the drain never sees the call gone
-	// and its answer not yet there.
+	// In this order the id is free again before the host can know, and the drain never sees the call gone and its answer not yet there.
 	t.calls.remove(key)
 	if call.method == methodCallTool {
 		t.out.flush()
 		return
 	}
-	go t.out.flush() // go-sdk begins nothing else while initialize is being answered
+	go t.out.flush() // go-sdk starts nothing else while initialize is being answered
 }

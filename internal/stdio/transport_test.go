@@ -25,7 +25,7 @@ type wireLine struct{ name, line, want string }
 func badLines() []wireLine {
 	brackets := func(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 	const (
-		twice   = "invalid params: a member name stands twice in an object"
+		twice   = "invalid params: a member name appears twice in an object"
 		notUTF8 = "parse error: the line is not valid UTF-8"
 		tooDeep = "invalid request: it nests deeper than 1000 levels"
 		badID   = `invalid request: "id" must be a string or a number`
@@ -81,20 +81,20 @@ func badLines() []wireLine {
 		{"id object", `{"jsonrpc":"2.0","id":{},"method":"ping"}`, failure("null", -32600, badID)},
 		{"id not JSON", `{"jsonrpc":"2.0","id":01,"method":"ping"}`, failure("null", -32700,
 			"parse error: invalid character '1' after object value (expecting ',' or '}') (at byte 23)")},
-		{"id twice", `{"jsonrpc":"2.0","id":7,"method":"ping","id":8}`, failure("null", -32600, `invalid request: "id" stands twice`)},
-		{"same id twice", `{"jsonrpc":"2.0","id":7,"method":"ping","id":7}`, failure("7", -32600, `invalid request: "id" stands twice`)},
-		{"method twice", `{"jsonrpc":"2.0","method":"ping","method":"ping","id":7}`, failure("7", -32600, `invalid request: "method" stands twice`)},
+		{"id twice", `{"jsonrpc":"2.0","id":7,"method":"ping","id":8}`, failure("null", -32600, `invalid request: "id" appears twice`)},
+		{"same id twice", `{"jsonrpc":"2.0","id":7,"method":"ping","id":7}`, failure("7", -32600, `invalid request: "id" appears twice`)},
+		{"method twice", `{"jsonrpc":"2.0","method":"ping","method":"ping","id":7}`, failure("7", -32600, `invalid request: "method" appears twice`)},
 		{
 			"method twice, once escaped", `{"jsonrpc":"2.0","method":"ping","m\u0065thod":"ping","id":7}`,
-			failure("7", -32600, `invalid request: "method" stands twice`),
+			failure("7", -32600, `invalid request: "method" appears twice`),
 		},
 		{
 			"params twice", `{"jsonrpc":"2.0","method":"ping","params":{},"params":{},"id":7}`,
-			failure("7", -32600, `invalid request: "params" stands twice`),
+			failure("7", -32600, `invalid request: "params" appears twice`),
 		},
 		{
 			"unknown member twice", `{"jsonrpc":"2.0","method":"ping","x":1,"x":2,"id":7}`,
-			failure("7", -32600, "invalid request: a member name stands twice in an object"),
+			failure("7", -32600, "invalid request: a member name appears twice in an object"),
 		},
 		{"unknown member", `{"jsonrpc":"2.0","method":"ping","x":1,"id":"ping"}`, wirePong},
 		// Text.
@@ -136,32 +136,28 @@ func badLines() []wireLine {
 			failure("7", -32602, twice),
 		},
 		{
-			"params array", `{"jsonrpc":"2.0","method":"tools/list","params":["secret"],"id":7}`,
-			failure("7", -32602, "invalid params: they must be an object"),
-		},
-		{
-			"params string", `{"jsonrpc":"2.0","method":"tools/list","params":"secret","id":7}`,
-			failure("7", -32602, "invalid params: they must be an object"),
-		},
-		{
-			"params of the wrong shape", `{"jsonrpc":"2.0","method":"tools/list","params":{"cursor":{"secret":1}},"id":7}`,
-			failure("7", -32602, "invalid params: tools/list does not take params of this shape"),
-		},
-		{
 			"params null", `{"jsonrpc":"2.0","method":"tools/call","params":null,"id":7}`,
-			failure("7", -32600, `handling 'tools/call': invalid request: missing required "params"`),
+			failure("7", -32602, `invalid params: "params" must be an object`),
 		},
-		{"no params", `{"jsonrpc":"2.0","method":"tools/call","id":7}`, failure("7", -32600, `invalid request: missing required "params"`)},
+		{"no params", `{"jsonrpc":"2.0","method":"tools/call","id":7}`, failure("7", -32602, `invalid params: "params" must be an object`)},
 		{
 			"tool name number", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":5},"id":7}`,
 			failure("7", -32602, `invalid params: "name" must be a string`),
 		},
 		{
-			"_meta number", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","_meta":5,"arguments":{"a":"secret"}},"id":7}`,
-			failure("7", -32602, "invalid params: tools/call does not take params of this shape"),
+			"call with params array", `{"jsonrpc":"2.0","method":"tools/call","params":["secret"],"id":7}`,
+			failure("7", -32602, `invalid params: "params" must be an object`),
 		},
 		{
-			"requestState number", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","requestState":{"a":"secret"}},"id":7}`,
+			"requestState object", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","requestState":{"a":"secret"}},"id":7}`,
+			failure("7", -32602, `invalid params: "requestState" must be a string`),
+		},
+		{
+			"inputResponses array", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","inputResponses":["secret"]},"id":7}`,
+			failure("7", -32602, `invalid params: "inputResponses" must be an object; nothing was recorded`),
+		},
+		{
+			"inputResponses of the wrong shape", `{"jsonrpc":"2.0","method":"tools/call","params":{"name":"echo","inputResponses":{"a":"secret"}},"id":7}`,
 			failure("7", -32602, "invalid params: tools/call does not take params of this shape"),
 		},
 		{"deep params", `{"jsonrpc":"2.0","method":"tools/list","params":{"a":` + brackets(1000) + `},"id":7}`, failure("7", -32600, tooDeep)},
@@ -235,8 +231,8 @@ func TestIDsComeBackAsTheyWereSpelled(t *testing.T) {
 		h.expect(wireCall(id, "echo", "{}"), wireText(id, "{}"))
 		h.expect(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"method":"no"}`, id),
 			fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"method not found: \"no\""}}`, id))
-		h.expect(fmt.Sprintf(`{"jsonrpc":"2.0","params":5,"method":"no","id":%s}`, id),
-			fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"invalid params: they must be an object"}}`, id))
+		h.expect(fmt.Sprintf(`{"jsonrpc":"2.0","params":5,"method":"tools/call","id":%s}`, id),
+			fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":-32602,"message":"invalid params: \"params\" must be an object"}}`, id))
 	}
 	require.NoError(t, h.end())
 }
@@ -412,7 +408,7 @@ func TestCallsStartInTheOrderTheyCame(t *testing.T) {
 			b.WriteString(wireCall(strconv.Itoa(i), "echo", strconv.Itoa(i)) + "\n")
 			switch i % 100 { // what is answered without a handler must not hold up the next call
 			case 1:
-				b.WriteString(`{"jsonrpc":"2.0","id":"bad","method":"tools/call","params":{"name":"echo","_meta":5}}` + "\n")
+				b.WriteString(`{"jsonrpc":"2.0","id":"bad","method":"tools/call","params":{"name":"echo","inputResponses":{"a":1}}}` + "\n")
 			case 2:
 				b.WriteString(`{"jsonrpc":"2.0","id":"none","method":"tools/call"}` + "\n")
 			case 3:
@@ -444,7 +440,6 @@ func TestCallsBeforeInitialize(t *testing.T) {
 	h.expect(wirePing, wirePong)
 	require.Contains(t, h.ask(wireInitialize), `"protocolVersion":"2025-11-25"`)
 	require.Equal(t, wireText("1", "{}"), h.ask(wireCall("1", "echo", "{}")))
-	h.expect(wireInitialize, `{"jsonrpc":"2.0","id":"init","error":{"code":-32603,"message":"duplicate \"initialize\" received"}}`)
 	require.NoError(t, h.end())
 }
 

@@ -188,7 +188,7 @@ func newWireServer(t *Transport, logger *slog.Logger) *wireServer {
 	s := &wireServer{Server: mcp.NewServer(&mcp.Implementation{Name: "wire", Version: "1"}, &mcp.ServerOptions{
 		Logger: logger, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 	})}
-	s.AddReceivingMiddleware(s.inOrder(t), PinVersion())
+	s.AddReceivingMiddleware(s.inOrder(t))
 	add := func(name string, tool mcp.ToolHandler) {
 		s.AddTool(&mcp.Tool{Name: name, Description: name, InputSchema: json.RawMessage(`{"type":"object"}`)}, tool)
 	}

@@ -27,6 +27,9 @@ import (
 // mode has this test binary be the program that is tried.
 const mode = "LOOPGRID_DIST_TEST_MODE"
 
+// thisVersion is what this test binary calls itself: it is no release.
+const thisVersion = cli.Version + "-dev"
+
 func TestMain(m *testing.M) {
 	behaviour := os.Getenv(mode)
 	if behaviour == "" {
@@ -65,13 +68,13 @@ func TestCheck(t *testing.T) {
 		version, service string
 		want             string // "" is success
 	}{
-		"good":            {good, cli.Version, service.URL, ""},
+		"good":            {good, thisVersion, service.URL, ""},
 		"another version": {good, "9.9.9", service.URL, "version prints"},
-		"noise":           {program("noisy"), cli.Version, service.URL, "version prints"},
-		"no service":      {good, cli.Version, gone.URL, "doctor: exit status 1"},
-		"other tools":     {underscored, cli.Version, service.URL, "the tools are"},
-		"failure":         {noDoctor, cli.Version, service.URL, "version: exit status 3"},
-		"not there":       {absent, cli.Version, service.URL, "absent"},
+		"noise":           {program("noisy"), thisVersion, service.URL, "version prints"},
+		"no service":      {good, thisVersion, gone.URL, "doctor: exit status 1"},
+		"other tools":     {underscored, thisVersion, service.URL, "the tools are"},
+		"failure":         {noDoctor, thisVersion, service.URL, "version: exit status 3"},
+		"not there":       {absent, thisVersion, service.URL, "absent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

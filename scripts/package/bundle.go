@@ -17,12 +17,16 @@ func (r *release) packBundle(t target) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	licences, err := r.licences("")
+	terms, err := r.terms("")
 	if err != nil {
 		return "", err
 	}
-	files := append([]file{{"manifest.json", 0o644, manifest}, {"server/" + t.program(), 0o755, binary}}, readme...)
-	content, err := zipped(append(files, licences...))
+	bill, err := r.bill(t, "")
+	if err != nil {
+		return "", err
+	}
+	files := append([]file{{"manifest.json", 0o644, manifest}, {"server/" + t.program(), 0o755, binary}, bill}, readme...)
+	content, err := zipped(append(files, terms...))
 	if err != nil {
 		return "", err
 	}

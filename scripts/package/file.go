@@ -11,9 +11,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/bridge"
 )
 
 // file is one in a package.
@@ -98,8 +101,8 @@ func (r *release) sources(prefix string, paths ...string) ([]file, error) {
 	return files, nil
 }
 
-// licences are the files with the terms that go with the binary, under names that begin with prefix.
-func (r *release) licences(prefix string) ([]file, error) {
+// terms are the files that go with every binary, under names that begin with prefix: the licences.
+func (r *release) terms(prefix string) ([]file, error) {
 	files, err := r.sources(prefix, "LICENSE")
 	if err != nil {
 		return nil, err
@@ -111,19 +114,31 @@ func (r *release) licences(prefix string) ([]file, error) {
 	return append(files, file{prefix + noticesName, 0o644, notices}), nil
 }
 
+// bill is the bill of materials of a binary, which the build has written, under a name that begins with prefix.
+func (r *release) bill(t target, prefix string) (file, error) {
+	content, err := os.ReadFile(filepath.Join(r.dist, r.label(t)+".cdx.json"))
+	if err != nil {
+		return file{}, fmt.Errorf("read the bill of materials for %s/%s: %w", t.OS, t.Arch, err)
+	}
+	return file{prefix + billName, 0o644, content}, nil
+}
+
 // render fills in a template below packaging.
 func (r *release) render(path string, t target, more map[string]string) ([]byte, error) {
 	text, err := r.source("packaging/" + path)
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := template.New(path).Option("missingkey=error").Parse(string(text))
+	functions := template.FuncMap{
+		"json": func(text string) string { return strconv.Quote(text) }, // Plain text alone: a test reads what comes of it.
+	}
+	parsed, err := template.New(path).Option("missingkey=error").Funcs(functions).Parse(string(text))
 	if err != nil {
 		return nil, fmt.Errorf("read a template: %w", err)
 	}
 	data := map[string]any{
 		"Version": r.version, "RegistryName": registryName, "Repository": repository, "Description": description,
-		"Target": t, "Targets": platforms(), "Program": t.program(),
+		"Target": t, "Targets": platforms(), "Program": t.program(), "Tools": bridge.Document(),
 	}
 	for key, value := range more {
 		data[key] = value
@@ -170,7 +185,7 @@ func (r *release) writeChecksums() error {
 
 // isPublished says whether a file of that name is a part of a release.
 func isPublished(name string) bool {
-	for _, ending := range []string{".tar.gz", ".zip", ".whl", ".tgz", ".mcpb", ".sbom.json"} {
+	for _, ending := range []string{".tar.gz", ".zip", ".deb", ".rpm", ".whl", ".tgz", ".mcpb", ".cdx.json"} {
 		if strings.HasSuffix(name, ending) {
 			return true
 		}

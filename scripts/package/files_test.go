@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -94,21 +95,33 @@ func TestServerJSON_FitsTheRulesOfTheRegistry(t *testing.T) {
 	}
 }
 
-// The binary is built in four places, and has to be the same one.
-func TestTheFlagsOfABuildAreTheSameEverywhere(t *testing.T) {
-	t.Parallel()
-	var releaser struct {
-		Builds []struct {
-			Env, Flags, Tags, LDFlags, Goos, Goarch []string
-		}
+// releaser is .goreleaser.yaml, as far as the tests look at it.
+type releaser struct {
+	Builds []struct {
+		Env, Flags, Tags, LDFlags, Goos, Goarch []string
 	}
-	require.NoError(t, yaml.Unmarshal([]byte(source(t, ".goreleaser.yaml")), &releaser))
-	require.Len(t, releaser.Builds, 1)
-	build := releaser.Builds[0]
-	assert.Equal(t, []string{"CGO_ENABLED=0"}, build.Env)
-	assert.Equal(t, []string{"-trimpath", "-buildvcs=false"}, build.Flags)
-	assert.Equal(t, []string{buildTags}, build.Tags)
-	assert.Equal(t, []string{buildLDFlags}, build.LDFlags)
+	Archives []struct {
+		Files []struct{ Src string }
+	}
+}
+
+func readReleaser(t *testing.T) releaser {
+	t.Helper()
+	var r releaser
+	require.NoError(t, yaml.Unmarshal([]byte(source(t, ".goreleaser.yaml")), &r))
+	require.Len(t, r.Builds, 1)
+	require.Len(t, r.Archives, 1)
+	return r
+}
+
+// The flags of a build are written down in the Makefile. GoReleaser gets them from there, and the Dockerfile calls make.
+func TestTheFlagsOfABuildAreWrittenDownOnce(t *testing.T) {
+	t.Parallel()
+	build := readReleaser(t).Builds[0]
+	assert.Equal(t, []string{"{{ .Env.BUILD_LDFLAGS }}"}, build.LDFlags)
+	assert.Empty(t, build.Flags)
+	assert.Empty(t, build.Tags)
+	assert.Empty(t, build.Env)
 	var targets []string
 	for _, target := range platforms() {
 		targets = append(targets, target.OS+"/"+target.Arch)
@@ -120,13 +133,10 @@ func TestTheFlagsOfABuildAreTheSameEverywhere(t *testing.T) {
 		}
 	}
 	assert.Equal(t, targets, built)
-
-	flags := `build -trimpath -buildvcs=false -tags ` + buildTags + ` -ldflags "` + buildLDFlags + `"`
-	for _, path := range []string{"Makefile", "Dockerfile"} {
-		text := source(t, path)
-		assert.Contains(t, text, flags, path)
-		assert.Contains(t, text, "CGO_ENABLED=0", path)
-	}
+	assert.Contains(t, source(t, "Dockerfile"), " make build RELEASE=$RELEASE ")
+	assert.NotContains(t, source(t, "Dockerfile"), "-ldflags")
+	assert.Contains(t, source(t, "packaging/publish/image"), " --build-arg RELEASE=yes ", "or it says that it is no release")
+	assert.Contains(t, source(t, "Makefile"), "--parallelism 1", "GoReleaser joins the programs for macOS in the order in which their builds end")
 }
 
 func TestReleasesAreBuiltWithOneToolchain(t *testing.T) {
@@ -140,11 +150,48 @@ func TestReleasesAreBuiltWithOneToolchain(t *testing.T) {
 	}
 	made := find("Makefile", `RELEASE_TOOLCHAIN \?= go([\d.]+)`)
 	require.Len(t, made, 1)
-	assert.Equal(t, made, find("Dockerfile", `GO_VERSION=([\d.]+)`))
+	assert.Equal(t, made, find("Dockerfile", `ENV GOTOOLCHAIN=go([\d.]+)`))
 	used := find(".github/workflows/release.yml", `go-version: (\S+)`)
 	require.NotEmpty(t, used)
 	for _, version := range used {
 		assert.Equal(t, made[0], version)
+	}
+}
+
+// A tag of a base image can be moved; a digest cannot.
+func TestBaseImagesArePinnedByDigest(t *testing.T) {
+	t.Parallel()
+	images := regexp.MustCompile(`(?m)^FROM (?:--\S+ )?(\S+)`).FindAllStringSubmatch(source(t, "Dockerfile"), -1)
+	require.NotEmpty(t, images)
+	for _, image := range images {
+		if image[1] != "scratch" {
+			assert.Regexp(t, `^\S+@sha256:[0-9a-f]{64}$`, image[1])
+		}
+	}
+}
+
+// The documents of an archive link to each other, and so do those of the README's neighbours.
+func TestDocumentsLinkOnlyToWhatArchivesHold(t *testing.T) {
+	t.Parallel()
+	var held []string
+	for _, f := range readReleaser(t).Archives[0].Files {
+		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(f.Src)))
+		require.NoError(t, err)
+		for _, path := range found {
+			path, err := filepath.Rel(root, path)
+			require.NoError(t, err)
+			held = append(held, filepath.ToSlash(path))
+		}
+	}
+	require.Contains(t, held, "README.md")
+	link := regexp.MustCompile(`\]\(([\w.][\w./-]*)(?:#[\w-]*)?\)`)
+	for _, document := range held {
+		if !strings.HasSuffix(document, ".md") || document == "CONTRIBUTING.md" {
+			continue // CONTRIBUTING is for those who have the sources.
+		}
+		for _, found := range link.FindAllStringSubmatch(source(t, document), -1) {
+			assert.Contains(t, held, path.Join(path.Dir(document), found[1]), document)
+		}
 	}
 }
 

@@ -1,21 +1,17 @@
-// Command package makes the packages that carry the program to its users: a wheel for PyPI and an npm package for each platform,
-// the npm package that chooses between those, and an MCP bundle (MCPB) for each system.
+// Command package packs the programs that GoReleaser has built into dist for those who install with something else than an archive:
+// a wheel for PyPI and an npm package for each platform, the npm package that chooses between those, a source distribution that tells
+// other platforms what to do, and an MCP bundle (MCPB) for each system. make dist runs it after GoReleaser.
 //
-//	go run ./scripts/package           packs the binaries that GoReleaser has put into dist
-//	go run ./scripts/package -build    builds binaries and archives too, with nothing but Go
-//
-// It needs no network and no Python or Node. The same binaries give the same bytes. What it makes lies in dist, beside checksums.txt
+// It needs no network and no Python or Node. The same programs give the same bytes. What it makes lies in dist, beside checksums.txt
 // with the sums of all that is published, and server.json with the sums of the bundles, which the registry asks for.
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"regexp"
 
@@ -23,20 +19,16 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	code := run(ctx, os.Args[1:], os.Stderr)
-	stop()
-	os.Exit(code)
+	os.Exit(run(os.Args[1:], os.Stderr))
 }
 
 // run is the program. It returns 2 for wrong usage.
-func run(ctx context.Context, args []string, out io.Writer) int {
+func run(args []string, out io.Writer) int {
 	flags := flag.NewFlagSet("package", flag.ContinueOnError)
 	flags.SetOutput(out)
 	root := flags.String("root", ".", "the `directory` of the source tree")
 	dist := flags.String("dist", "dist", "the `directory` of binaries and packages")
 	notices := flags.String("notices", "bin/"+noticesName, "the `file` with the licences of what is built in; make dist writes it")
-	build := flags.Bool("build", false, "build the binaries and the archives first")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
@@ -49,7 +41,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	}
 	r, err := newRelease(*root, *dist, *notices, cli.Version)
 	if err == nil {
-		err = r.pack(ctx, *build)
+		err = r.pack()
 	}
 	if err != nil {
 		fmt.Fprintln(out, "package:", err)
@@ -66,8 +58,11 @@ const (
 	description  = "Record what AI agents decide and do, and who approved it, as signed evidence in LoopGrid."
 )
 
-// noticesName is the file in every package that holds the licences of what is built into the program.
-const noticesName = "THIRD-PARTY-NOTICES.txt"
+// Files in every package that holds the program: the licences of what is built into it, and its bill of materials.
+const (
+	noticesName = "THIRD-PARTY-NOTICES.txt"
+	billName    = "loopgrid-mcp.cdx.json"
+)
 
 // release is a version of the program, and where its files lie.
 type release struct {
@@ -84,16 +79,8 @@ func newRelease(root, dist, notices, version string) (*release, error) {
 	return &release{root: root, dist: dist, notices: notices, version: version}, nil
 }
 
-// pack makes all packages, from binaries that are there or, if build is set, are made first.
-func (r *release) pack(ctx context.Context, build bool) error {
-	if build {
-		if err := r.build(ctx); err != nil {
-			return err
-		}
-		if err := r.packArchives(); err != nil {
-			return err
-		}
-	}
+// pack makes all packages, from the programs that are in dist.
+func (r *release) pack() error {
 	if err := r.packNPM(); err != nil {
 		return err
 	}
@@ -101,6 +88,9 @@ func (r *release) pack(ctx context.Context, build bool) error {
 		if err := r.packWheel(t); err != nil {
 			return err
 		}
+	}
+	if err := r.packSource(); err != nil {
+		return err
 	}
 	sums := map[string]string{}
 	for _, t := range systems() {

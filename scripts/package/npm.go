@@ -33,11 +33,15 @@ func (r *release) packNPM() error {
 		if err != nil {
 			return err
 		}
-		licences, err := r.licences("package/")
+		terms, err := r.terms("package/")
 		if err != nil {
 			return err
 		}
-		files := append([]file{{"package/package.json", 0o644, manifest}, {"package/bin/" + t.program(), 0o755, binary}}, licences...)
+		bill, err := r.bill(t, "package/")
+		if err != nil {
+			return err
+		}
+		files := append([]file{{"package/package.json", 0o644, manifest}, {"package/bin/" + t.program(), 0o755, binary}, bill}, terms...)
 		if err := r.writeNPM(t.NPMName(), files); err != nil {
 			return err
 		}

@@ -6,11 +6,8 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"crypto/sha256"
-	"debug/macho"
 	"encoding/base64"
-	"encoding/binary"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -21,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +35,9 @@ const root = "../.."
 // fake is the content of a binary that was not built.
 func fake(t target) string { return "binary for " + t.OS + "/" + t.Arch }
 
+// bill is the bill of materials of a binary that was not built.
+func bill(t target) string { return "bill for " + t.OS + "/" + t.Arch }
+
 // fakeDist is a dist with a fake binary for each target, where GoReleaser puts them.
 func fakeDist(t *testing.T) *release {
 	t.Helper()
@@ -45,6 +46,7 @@ func fakeDist(t *testing.T) *release {
 	r, err := newRelease(root, t.TempDir(), notices, cli.Version)
 	require.NoError(t, err)
 	for _, target := range append(platforms(), systems()[0]) {
+		require.NoError(t, r.write(r.label(target)+".cdx.json", []byte(bill(target)), 0o644))
 		level := map[string]string{"amd64": "_v1", "arm64": "_v8.0"}[target.Arch]
 		require.NoError(t, r.write(target.directory()+level+"/"+target.program(), []byte(fake(target)), 0o755))
 	}
@@ -55,8 +57,7 @@ func fakeDist(t *testing.T) *release {
 func packFake(t *testing.T) *release {
 	t.Helper()
 	r := fakeDist(t)
-	require.NoError(t, r.packArchives())
-	require.NoError(t, r.pack(context.Background(), false))
+	require.NoError(t, r.pack())
 	return r
 }
 
@@ -129,6 +130,8 @@ func TestWheels(t *testing.T) {
 		assert.Equal(t, entry{0o755, fake(target)}, files[scripts+target.program()])
 		assert.Equal(t, fs.FileMode(0o755), files[scripts+target.doctorName()].mode)
 		checkLicences(t, files, info+"licenses/")
+		assert.Equal(t, entry{0o644, bill(target)}, files[info+"sboms/loopgrid-mcp.cdx.json"])
+		assert.True(t, slices.IsSorted(target.wheelTags), "tools compare names of wheels by their text")
 
 		wheel := textHeader(t, files[info+"WHEEL"].content)
 		assert.Equal(t, "false", wheel.Get("Root-Is-Purelib"))
@@ -253,6 +256,7 @@ func TestNPM(t *testing.T) {
 		assert.Equal(t, []string{target.NodeCPU}, m.CPU)
 		assert.Equal(t, entry{0o755, fake(target)}, files["package/bin/"+target.program()])
 		checkLicences(t, files, "package/")
+		assert.Equal(t, entry{0o644, bill(target)}, files["package/loopgrid-mcp.cdx.json"])
 		optional[m.Name] = m.Version
 	}
 	assert.Equal(t, optional, m.OptionalDependencies)
@@ -285,7 +289,8 @@ func TestBundles(t *testing.T) {
 				Name string `json:"name"`
 			} `json:"tools"`
 			UserConfig map[string]struct {
-				Default   string `json:"default"`
+				Type      string `json:"type"`
+				Default   any    `json:"default"`
 				Sensitive bool   `json:"sensitive"`
 				Required  bool   `json:"required"`
 			} `json:"user_config"`
@@ -300,6 +305,9 @@ func TestBundles(t *testing.T) {
 		assert.Equal(t, entry{0o755, fake(target)}, files[m.Server.EntryPoint])
 		assert.Equal(t, "${__dirname}/"+m.Server.EntryPoint, m.Server.Config.Command)
 		assert.Equal(t, []string{target.NodeOS}, m.Compatibility.Platforms)
+		for _, name := range []string{"LOOPGRID_MCP_ENABLE_REVIEW_TOOL", "LOOPGRID_MCP_REVIEWER_ID", "LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT"} {
+			assert.Contains(t, m.Server.Config.Env, name, "Claude Desktop has no other place to switch it on")
+		}
 		assert.Equal(t, "underscore", m.Server.Config.Env["LOOPGRID_MCP_TOOL_NAMES"])
 		var names []string
 		for _, tool := range m.Tools {
@@ -317,7 +325,8 @@ func TestBundles(t *testing.T) {
 				asked[found[1]] = true
 				for _, v := range config.Variables() {
 					if v.Name == name {
-						assert.Equal(t, v.Default, m.UserConfig[found[1]].Default, name)
+						assert.Equal(t, v.Default, filledIn(m.UserConfig[found[1]].Default), name)
+						assert.Equal(t, slices.Equal(v.Choices, []string{"true", "false"}) || v.Default == "false", m.UserConfig[found[1]].Type == "boolean", name)
 						assert.Equal(t, v.Secret, m.UserConfig[found[1]].Sensitive, name)
 					}
 				}
@@ -325,34 +334,32 @@ func TestBundles(t *testing.T) {
 		}
 		for name, c := range m.UserConfig {
 			assert.True(t, asked[name], name)
-			assert.Equal(t, c.Default != "", c.Required, "what is left empty may come as a placeholder, which is an error in the address and the workspace")
+			assert.Equal(t, c.Default != nil, c.Required, "what is left empty may come as a placeholder, which is an error in the address and the workspace")
 		}
 	}
 }
 
-func TestArchives(t *testing.T) {
+// filledIn is what a host puts for a default.
+func filledIn(value any) string {
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+// Without a source distribution, pip and uv take 0.1.0 where no wheel fits.
+func TestSourceDistribution(t *testing.T) {
 	t.Parallel()
 	r := packFake(t)
-	for _, target := range systems() {
-		var files map[string]entry
-		if target.OS == "windows" {
-			files = readZip(t, filepath.Join(r.dist, r.label(target)+".zip"))
-		} else {
-			files = readTar(t, filepath.Join(r.dist, r.label(target)+".tar.gz"))
-		}
-		assert.Equal(t, entry{0o755, fake(target)}, files[target.program()])
-		assert.Equal(t, fs.FileMode(0o755), files[target.doctorName()].mode)
-		checkLicences(t, files, "")
-		for _, document := range []string{"README.md", "CHANGELOG.md"} {
-			assert.Equal(t, entry{0o644, source(t, document)}, files[document])
-		}
-		examples, err := filepath.Glob(root + "/examples/*.*")
-		require.NoError(t, err)
-		for _, example := range examples {
-			assert.Contains(t, files, "examples/"+filepath.Base(example))
-		}
-		assert.Len(t, files, 6+len(examples))
+	base := "loopgrid_mcp-" + r.version + "/"
+	files := readTar(t, filepath.Join(r.dist, "loopgrid_mcp-"+r.version+".tar.gz"))
+	metadata := textHeader(t, files[base+"PKG-INFO"].content)
+	assert.Equal(t, r.version, metadata.Get("Version"))
+	for _, name := range metadata["License-File"] {
+		assert.Contains(t, files, base+name)
 	}
+	assert.Contains(t, files[base+"pyproject.toml"].content, "\nversion = \""+r.version+"\"\n")
+	assert.Contains(t, files[base+"no_wheel.py"].content, "go install github.com/loopgridio/loopgrid-mcp/cmd/loopgrid-mcp@v"+r.version)
 }
 
 func TestPack_GivesTheSameBytes(t *testing.T) {
@@ -367,10 +374,10 @@ func TestPack_GivesTheSameBytes(t *testing.T) {
 func TestChecksums(t *testing.T) {
 	t.Parallel()
 	r := fakeDist(t)
-	for _, name := range []string{"a.tar.gz", "a.tar.gz.sbom.json", "artifacts.json", "config.yaml"} {
+	for _, name := range []string{"a.tar.gz", "a.deb", "artifacts.json", "config.yaml"} {
 		require.NoError(t, r.write(name, []byte(name), 0o644))
 	}
-	require.NoError(t, r.pack(context.Background(), false))
+	require.NoError(t, r.pack())
 	content, err := os.ReadFile(filepath.Join(r.dist, "checksums.txt"))
 	require.NoError(t, err)
 	names := map[string]bool{}
@@ -382,9 +389,9 @@ func TestChecksums(t *testing.T) {
 		assert.Equal(t, want, sum(file))
 		names[name] = true
 	}
-	assert.Len(t, names, 2+len(platforms())+1+len(platforms())+len(systems()))
+	assert.Len(t, names, 2+3*len(platforms())+len(systems())+3, "those two; wheels, npm packages and bills; bundles; three that no platform has its own of")
 	assert.True(t, names["a.tar.gz"])
-	assert.True(t, names["a.tar.gz.sbom.json"])
+	assert.True(t, names["a.deb"])
 	assert.False(t, names["artifacts.json"])
 }
 
@@ -393,11 +400,11 @@ func TestPack_SaysWhatIsMissing(t *testing.T) {
 	r := fakeDist(t)
 	windows := platforms()[4]
 	require.NoError(t, os.RemoveAll(filepath.Join(r.dist, windows.directory()+"_v1")))
-	require.ErrorContains(t, r.pack(context.Background(), false), "find the binary for windows/amd64: there are 0 in "+r.dist)
+	require.ErrorContains(t, r.pack(), "find the binary for windows/amd64: there are 0 in "+r.dist)
 
 	r = fakeDist(t)
 	require.NoError(t, r.write(windows.directory()+"/"+windows.program(), nil, 0o755))
-	require.ErrorContains(t, r.pack(context.Background(), false), "find the binary for windows/amd64: there are 2 in "+r.dist)
+	require.ErrorContains(t, r.pack(), "find the binary for windows/amd64: there are 2 in "+r.dist)
 }
 
 func TestNewRelease_RefusesWhatPyPIAndNPMSpellDifferently(t *testing.T) {
@@ -411,39 +418,10 @@ func TestNewRelease_RefusesWhatPyPIAndNPMSpellDifferently(t *testing.T) {
 func TestRun_WrongUsage(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	assert.Equal(t, 2, run(context.Background(), []string{"x"}, &out))
-	assert.Equal(t, 2, run(context.Background(), []string{"-x"}, &out))
-	assert.Equal(t, 0, run(context.Background(), []string{"-h"}, &out))
+	assert.Equal(t, 2, run([]string{"x"}, &out))
+	assert.Equal(t, 2, run([]string{"-x"}, &out))
+	assert.Equal(t, 0, run([]string{"-h"}, &out))
 	out.Reset()
-	assert.Equal(t, 1, run(context.Background(), []string{"-root", root, "-dist", t.TempDir()}, &out))
+	assert.Equal(t, 1, run([]string{"-root", root, "-dist", t.TempDir()}, &out))
 	assert.Contains(t, out.String(), "package: find the binary for linux/amd64")
-}
-
-// machO is the header of a program without content.
-func machO(processor macho.Cpu, subtype uint32) []byte {
-	var header []byte
-	for _, field := range []uint32{macho.Magic64, uint32(processor), subtype, uint32(macho.TypeExec), 0, 0, 0, 0} {
-		header = binary.LittleEndian.AppendUint32(header, field)
-	}
-	return append(header, fmt.Sprint("for ", processor)...)
-}
-
-func TestJoinMachO(t *testing.T) {
-	t.Parallel()
-	programs := [][]byte{machO(macho.CpuAmd64, 3), machO(macho.CpuArm64, 0)}
-	joined, err := joinMachO(programs)
-	require.NoError(t, err)
-
-	universal, err := macho.NewFatFile(bytes.NewReader(joined))
-	require.NoError(t, err)
-	require.Len(t, universal.Arches, 2)
-	for i, arch := range universal.Arches {
-		assert.Equal(t, programs[i], joined[arch.Offset:][:arch.Size])
-		assert.Equal(t, []macho.Cpu{macho.CpuAmd64, macho.CpuArm64}[i], arch.Cpu)
-		assert.Equal(t, arch.File.SubCpu, arch.SubCpu)
-		assert.Zero(t, arch.Offset%(1<<arch.Align))
-	}
-
-	_, err = joinMachO([][]byte{programs[0], []byte("\x7fELF and more")})
-	require.EqualError(t, err, "join the macOS binaries: number 2 is not a 64-bit Mach-O binary")
 }

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"encoding/binary"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 )
 
@@ -17,16 +13,16 @@ type target struct {
 	// NodeOS and NodeCPU are process.platform and process.arch of Node.
 	NodeOS, NodeCPU string
 
-	// wheelTags are the platform tags of a wheel. The program is static: with Linux it needs no C library of a certain kind. macOS 12
-	// is the oldest that Go supports.
+	// wheelTags are the platform tags of a wheel, sorted. The program is static: on Linux it needs no C library of a certain kind.
+	// macOS 12 is the oldest that Go supports.
 	wheelTags []string
 }
 
 // platforms are the targets that a binary is built for.
 func platforms() []target {
 	return []target{
-		{"linux", "amd64", "linux", "x64", []string{"manylinux_2_17_x86_64", "manylinux2014_x86_64", "musllinux_1_1_x86_64"}},
-		{"linux", "arm64", "linux", "arm64", []string{"manylinux_2_17_aarch64", "manylinux2014_aarch64", "musllinux_1_1_aarch64"}},
+		{"linux", "amd64", "linux", "x64", []string{"manylinux2014_x86_64", "manylinux_2_17_x86_64", "musllinux_1_1_x86_64"}},
+		{"linux", "arm64", "linux", "arm64", []string{"manylinux2014_aarch64", "manylinux_2_17_aarch64", "musllinux_1_1_aarch64"}},
 		{"darwin", "amd64", "darwin", "x64", []string{"macosx_12_0_x86_64"}},
 		{"darwin", "arm64", "darwin", "arm64", []string{"macosx_12_0_arm64"}},
 		{"windows", "amd64", "win32", "x64", []string{"win_amd64"}},
@@ -59,7 +55,7 @@ func (t target) program() string {
 // label tells the files of a release apart.
 func (r *release) label(t target) string { return name + "_" + r.version + "_" + t.OS + "_" + t.Arch }
 
-// directory is where a binary that is built here lies. GoReleaser adds the level of the processor: _v1, _v8.0.
+// directory is where GoReleaser puts a binary, but for the level of the processor: _v1, _v8.0.
 func (t target) directory() string { return name + "_" + t.OS + "_" + t.Arch }
 
 // binary returns the content of the binary.
@@ -75,78 +71,6 @@ func (r *release) binary(t target) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the binary for %s/%s: %w", t.OS, t.Arch, err)
 	}
-	return content, nil
-}
-
-// The flags of a release; .goreleaser.yaml and the Makefile have the same ones.
-const (
-	buildTags    = "nethttpomithttp2"
-	buildLDFlags = "-s -w"
-)
-
-// build compiles the program for each platform and joins the two binaries for macOS.
-func (r *release) build(ctx context.Context) error {
-	for _, t := range platforms() {
-		output, err := filepath.Abs(filepath.Join(r.dist, t.directory(), t.program()))
-		if err != nil {
-			return fmt.Errorf("build for %s/%s: %w", t.OS, t.Arch, err)
-		}
-		cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-tags", buildTags, "-ldflags", buildLDFlags, "-o", output, "./cmd/"+name)
-		cmd.Dir = r.root
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+t.OS, "GOARCH="+t.Arch)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("build for %s/%s: %w\n%s", t.OS, t.Arch, err, bytes.TrimSpace(out))
-		}
-	}
-
-	var slices [][]byte
-	all := target{OS: "darwin", Arch: "all"}
-	for _, t := range platforms() {
-		if t.OS == all.OS {
-			slice, err := r.binary(t)
-			if err != nil {
-				return err
-			}
-			slices = append(slices, slice)
-		}
-	}
-	universal, err := joinMachO(slices)
-	if err != nil {
-		return err
-	}
-	return r.write(filepath.Join(all.directory(), all.program()), universal, 0o755)
-}
-
-// joinMachO makes the universal binary of macOS programs: a table of what processor each is for and where it begins, then the
-// programs. (Apple: mach-o/fat.h.)
-func joinMachO(programs [][]byte) ([]byte, error) {
-	const (
-		fatMagic    = 0xcafebabe // of the table, which is big-endian
-		machO64     = 0xfeedfacf // of a program, which is little-endian here
-		headerSize  = 8
-		entrySize   = 20
-		pageBits    = 14 // programs begin at pages of 16 KiB
-		pageSize    = 1 << pageBits
-		processorAt = 4 // in a program: its type and its subtype
-		processorTo = 12
-	)
-	table := binary.BigEndian.AppendUint32(nil, fatMagic)
-	table = binary.BigEndian.AppendUint32(table, uint32(len(programs))) //nolint:gosec // Two.
-	content := make([]byte, headerSize+entrySize*len(programs))
-	for i, p := range programs {
-		if len(p) < processorTo || binary.LittleEndian.Uint32(p) != machO64 {
-			return nil, fmt.Errorf("join the macOS binaries: number %d is not a 64-bit Mach-O binary", i+1)
-		}
-		content = append(content, make([]byte, -len(content)&(pageSize-1))...)
-		for at := processorAt; at < processorTo; at += 4 {
-			table = binary.BigEndian.AppendUint32(table, binary.LittleEndian.Uint32(p[at:]))
-		}
-		for _, n := range []int{len(content), len(p), pageBits} {
-			table = binary.BigEndian.AppendUint32(table, uint32(n)) //nolint:gosec // A few megabytes.
-		}
-		content = append(content, p...)
-	}
-	copy(content, table)
 	return content, nil
 }
 

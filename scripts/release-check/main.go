@@ -1,27 +1,32 @@
 // Command release-check looks through the source tree for what must not be
 // published: secrets, paths of somebody's machine, files that belong in
 // .gitignore, versions that disagree, a README without its registry marker,
-// examples that do not parse, a go.mod that replaces modules.
+// examples that do not parse, a go.mod that replaces modules, a README that
+// promises packages before there are any.
 //
-//	go run ./scripts/release-check [DIRECTORY]
+//	go run ./scripts/release-check [-tag TAG] [DIRECTORY]
 //
-// It prints one line for each finding and exits 1 when there is one. A finding
+// With -tag the tree also has to be ready to be released under that tag. It
+// prints one line for each finding and exits 1 when there is one. A finding
 // names the place and the rule, never the secret.
 package main
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 )
 
 func main() {
+	tag := flag.String("tag", "", "the `tag` that the tree is to be released under")
+	flag.Parse()
 	dir := "."
-	if len(os.Args) > 1 {
-		dir = os.Args[1]
+	if flag.NArg() > 0 {
+		dir = flag.Arg(0)
 	}
-	if err := run(dir, os.Stdout); err != nil {
+	if err := run(dir, *tag, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "release-check:", err)
 		os.Exit(1)
 	}
@@ -37,8 +42,8 @@ type finding struct {
 	text string
 }
 
-// run checks the tree at dir and prints the findings to stdout.
-func run(dir string, stdout io.Writer) error {
+// run checks the tree at dir, and whether it can be released under the tag if there is one. It prints the findings to stdout.
+func run(dir, tag string, stdout io.Writer) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return fmt.Errorf("open the tree: %w", err)
@@ -61,6 +66,7 @@ func run(dir string, stdout io.Writer) error {
 	}
 	found = append(found, checkVersions(tree)...)
 	found = append(found, checkModule(tree)...)
+	found = append(found, checkPublished(tree, tag)...)
 
 	for _, f := range found {
 		place := f.path

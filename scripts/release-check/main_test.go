@@ -17,7 +17,7 @@ import (
 func clean() map[string]string {
 	return map[string]string{
 		".gitignore":              "# Built.\n/bin/\n*.test\n.env\nnode_modules/\n",
-		"README.md":               "<!-- mcp-name: io.example/server -->\n\n```json\n{\"a\": 1}\n```\n\n```json title=x\n[]\n```\n",
+		"README.md":               "<!-- mcp-name: io.example/server -->\n\n> Until 1.2.3 is published, build it.\n\n```json\n{\"a\": 1}\n```\n\n```json title=x\n[]\n```\n",
 		"CHANGELOG.md":            "# Changes\n\n## 1.2.3 (unreleased)\n\n- It works.\n\n## 1.2.2\n",
 		"server.json":             `{"name": "io.example/server", "version": "1.2.3", "packages": [{"identifier": "server", "version": "1.2.3"}, {"identifier": "ghcr.io/example/server:1.2.3"}]}`,
 		"go.mod":                  "module example\n\ngo 1.26\n",
@@ -53,7 +53,7 @@ func TestRun_ACleanTree(t *testing.T) {
 	files["internal/x.test"] = "built, and ignored"
 	var out bytes.Buffer
 
-	require.NoError(t, run(write(t, files), &out))
+	require.NoError(t, run(write(t, files), "", &out))
 
 	assert.Equal(t, "release-check: 12 files, no findings\n", out.String())
 }
@@ -124,8 +124,8 @@ func TestRun_FindsEachFault(t *testing.T) {
 		{"server.json is not JSON", "server.json", "{", "server.json: this is not what the registry reads: unexpected end of JSON input\n"},
 		{"no version in the code", "internal/cli/version.go", "package cli\n", "internal/cli/version.go: there is no line that reads: const Version = \"...\"\n"},
 		{"no file with the version", "internal/cli/version.go", "", "internal/cli/version.go: the file is missing\n"},
-		{"no marker", "README.md", "# Server\n", "README.md: the marker of the registry is missing: <!-- mcp-name: io.example/server -->\n"},
-		{"another marker", "README.md", "<!-- mcp-name: io.example/other -->", "README.md: the marker of the registry is missing: <!-- mcp-name: io.example/server -->\n"},
+		{"no marker", "README.md", "# Server\n\n> Until 1.2.3 is published, build it.\n", "README.md: the marker of the registry is missing: <!-- mcp-name: io.example/server -->\n"},
+		{"another marker", "README.md", "<!-- mcp-name: io.example/other -->\n> Until 1.2.3 is published, build it.\n", "README.md: the marker of the registry is missing: <!-- mcp-name: io.example/server -->\n"},
 		{"no README", "README.md", "", "README.md: the marker of the registry is missing: <!-- mcp-name: io.example/server -->\n"},
 
 		{"example JSON", "examples/host.json", `{"a": 1,}`, "examples/host.json: " + noJSON},
@@ -139,7 +139,7 @@ func TestRun_FindsEachFault(t *testing.T) {
 		{"example Go", "examples/a/main.go", "package main\n\nfunc {\n", "examples/a/main.go: does not parse: 3:6: expected 'IDENT', found '{'\n"},
 		{"JSON block", "examples/README.md", "x\n\n  ```json\n  {\"a\": …}\n  ```\n", "examples/README.md:4: " + noJSON},
 		{
-			"JSON block in the README", "README.md", "<!-- mcp-name: io.example/server -->\n```json\n{}\n```\n```json\n{'a': 1}\n```\n",
+			"JSON block in the README", "README.md", "<!-- mcp-name: io.example/server -->\n```json\n{}\n```\n```json\n{'a': 1}\n```\n\n> Until 1.2.3 is published, build it.\n",
 			"README.md:6: " + noJSON,
 		},
 		{
@@ -161,7 +161,7 @@ func TestRun_FindsEachFault(t *testing.T) {
 				delete(files, tt.path)
 			}
 			var out bytes.Buffer
-			err := run(write(t, files), &out)
+			err := run(write(t, files), "", &out)
 
 			require.ErrorIs(t, err, errFindings)
 			assert.Equal(t, tt.want, out.String())
@@ -182,14 +182,14 @@ func TestRun_LooksAlikeAndIsNothing(t *testing.T) {
 	files["internal/broken.json"] = "{ for a test"
 	var out bytes.Buffer
 
-	require.NoError(t, run(write(t, files), &out), out.String())
+	require.NoError(t, run(write(t, files), "", &out), out.String())
 }
 
 func TestRun_ReportsAllAtOnce(t *testing.T) {
 	t.Parallel()
 
 	var out bytes.Buffer
-	err := run(write(t, map[string]string{".gitignore": "", "z/.env": "A=b", "a.bak": "x"}), &out)
+	err := run(write(t, map[string]string{".gitignore": "", "z/.env": "A=b", "a.bak": "x"}), "", &out)
 
 	require.ErrorIs(t, err, errFindings)
 	assert.Equal(t, []string{
@@ -222,12 +222,12 @@ func TestRun_InAGitCheckout(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(dir, "gone.bak")))
 
 	var out bytes.Buffer
-	require.NoError(t, run(dir, &out), out.String())
+	require.NoError(t, run(dir, "", &out), out.String())
 
 	git("add", "--force", "bin/forced")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "new.bak"), []byte("not added yet"), 0o600))
 	out.Reset()
-	require.ErrorIs(t, run(dir, &out), errFindings)
+	require.ErrorIs(t, run(dir, "", &out), errFindings)
 	assert.Equal(t, "bin/forced: .gitignore covers this file, but it is in the tree: remove it\n"+
 		"new.bak: this looks like a back-up: .gitignore should cover *.bak\n", out.String())
 }
@@ -236,13 +236,58 @@ func TestRun_CannotLook(t *testing.T) {
 	t.Parallel()
 
 	var out bytes.Buffer
-	require.ErrorContains(t, run(filepath.Join(t.TempDir(), "missing"), &out), "open the tree")
-	require.ErrorContains(t, run(t.TempDir(), &out), "read .gitignore")
+	require.ErrorContains(t, run(filepath.Join(t.TempDir(), "missing"), "", &out), "open the tree")
+	require.ErrorContains(t, run(t.TempDir(), "", &out), "read .gitignore")
 
 	for _, pattern := range []string{"a/b", "!a", "**/a", `a\*`, "[a"} {
 		files := maps.Clone(clean())
 		files[".gitignore"] = pattern + "\n"
-		require.ErrorContains(t, run(write(t, files), &out), "read .gitignore", pattern)
+		require.ErrorContains(t, run(write(t, files), "", &out), "read .gitignore", pattern)
 	}
 	assert.Empty(t, out.String())
+}
+
+// The README must not promise packages before they are there, and must not warn of it afterwards.
+func TestRun_BeforeAndAfterARelease(t *testing.T) {
+	t.Parallel()
+
+	const (
+		remove = "README.md: 1.2.3 has a date in the changelog: remove the paragraph that begins: > Until 1.2.3 is published\n"
+		add    = "README.md: 1.2.3 is unreleased: say above the ways to install it what works by now, in a paragraph that begins: > Until 1.2.3 is published\n"
+		date   = "CHANGELOG.md: the heading of 1.2.3 needs the date of the release: ## 1.2.3 (YYYY-MM-DD)\n"
+		other  = "internal/cli/version.go: the version here is 1.2.3, but the tag is v1.2.4\n"
+	)
+	for name, c := range map[string]struct {
+		dated, noticed bool
+		tag, want      string
+	}{
+		"unreleased, the README says so":        {false, true, "", ""},
+		"unreleased, the README does not":       {false, false, "", add},
+		"released, the README still says so":    {true, true, "", remove},
+		"released":                              {true, false, "", ""},
+		"tagged":                                {true, false, "v1.2.3", ""},
+		"tagged with another version":           {true, false, "v1.2.4", other},
+		"tagged before the changelog is dated":  {false, true, "v1.2.3", date},
+		"tagged, and the README still warns":    {true, true, "v1.2.3", remove},
+		"tagged too early, with another number": {false, true, "v1.2.4", other + date},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			files := clean()
+			if c.dated {
+				files["CHANGELOG.md"] = "# Changes\n\n## 1.2.3 (2026-01-02)\n\n- It works.\n\n## 1.2.2 (unreleased)\n"
+			}
+			if !c.noticed {
+				files["README.md"] = strings.Replace(files["README.md"], "> Until", "Since", 1)
+			}
+			var out bytes.Buffer
+			err := run(write(t, files), c.tag, &out)
+			if c.want == "" {
+				require.NoError(t, err, out.String())
+				return
+			}
+			require.ErrorIs(t, err, errFindings)
+			assert.Equal(t, c.want, out.String())
+		})
+	}
 }

@@ -12,13 +12,15 @@ const (
 	changelogFile = "CHANGELOG.md"
 	readmeFile    = "README.md"
 	moduleFile    = "go.mod"
+
+	versionLine = `(?m)^\s*(?:const\s+)?Version\s*=\s*"([^"]+)"`
 )
 
 // checkVersions holds the version in the code against those in server.json and in
 // the newest part of the changelog, and the name in server.json against the marker
 // by which the registry knows that the package is ours.
 func checkVersions(t *tree) []finding {
-	code, found := t.submatch(versionFile, `(?m)^\s*(?:const\s+)?Version\s*=\s*"([^"]+)"`, `a line that reads: const Version = "..."`)
+	code, found := t.submatch(versionFile, versionLine, `a line that reads: const Version = "..."`)
 
 	newest, missing := t.submatch(changelogFile, `(?m)^## \[?v?([0-9][^\s\])]*)`, "a heading that reads: ## VERSION")
 	found = append(found, missing...)
@@ -71,6 +73,36 @@ func checkModule(t *tree) []finding {
 		if first, _, _ := strings.Cut(strings.TrimSpace(line), " "); first == "replace" || first == "replace(" {
 			found = append(found, finding{moduleFile, i + 1, "replace keeps go install from working"})
 		}
+	}
+
+	return found
+}
+
+// checkPublished holds the README against the state of the newest version: until it is released, nobody gets it from npm, PyPI and
+// the others, and the README says so. With a tag, the version must be that of the tag, and released.
+func checkPublished(t *tree, tag string) []finding {
+	version, missing := t.submatch(versionFile, versionLine, "")
+	readme, err := t.read(readmeFile)
+	if err != nil || missing != nil {
+		return nil // checkVersions says so.
+	}
+	date, _ := t.submatch(changelogFile, `(?m)^## \S+ \((\d{4}-\d{2}-\d{2})\)$`, "")
+	newest, _ := t.submatch(changelogFile, `(?m)^## \S+ \(([^)]*)\)$`, "")
+	released := date != "" && newest == date
+
+	var found []finding
+	notice := "> Until " + version + " is published"
+	switch noticed := strings.Contains(string(readme), "\n"+notice); {
+	case released && noticed:
+		found = append(found, finding{path: readmeFile, text: version + " has a date in the changelog: remove the paragraph that begins: " + notice})
+	case !released && !noticed:
+		found = append(found, finding{path: readmeFile, text: version + " is unreleased: say above the ways to install it what works by now, in a paragraph that begins: " + notice})
+	}
+	if tag != "" && tag != "v"+version {
+		found = append(found, finding{path: versionFile, text: "the version here is " + version + ", but the tag is " + tag})
+	}
+	if tag != "" && !released {
+		found = append(found, finding{path: changelogFile, text: "the heading of " + version + " needs the date of the release: ## " + version + " (YYYY-MM-DD)"})
 	}
 
 	return found
