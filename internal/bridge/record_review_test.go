@@ -1139,7 +1139,9 @@ func TestAReviewWithoutAnAnswerOfLoopGrid(t *testing.T) {
 							}
 							return nil, io.ErrUnexpectedEOF
 						case tt.lost == nil:
-							return &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{}, Body: http.NoBody}, nil
+							return &http.Response{
+								StatusCode: http.StatusUnauthorized, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(`{"detail":""}`)),
+							}, nil
 						}
 						return nil, nil //nolint:nilnil // the sandbox answers
 					}

@@ -21,7 +21,7 @@ import (
 
 const (
 	wrongAddress  = "Check host, port and base path of LOOPGRID_BASE_URL: LoopGrid answers GET /health below it."
-	startLoopGrid = "Start LoopGrid, or set LOOPGRID_BASE_URL to where it runs."
+	startLoopGrid = "Start LoopGrid, or set LOOPGRID_BASE_URL to its address."
 )
 
 // Windows numbers its socket errors differently from the constants that Go invents for it.
@@ -69,12 +69,8 @@ func (d *doctor) diagnoseStatus(ctx context.Context, api *loopgrid.APIError) (te
 		if strange, err := d.client.Inspect(ctx); err == nil && strange.WantsTLS {
 			return fmt.Sprintf("%s asks for https", base), fmt.Sprintf("Set LOOPGRID_BASE_URL to https://%s%s.", base.Host, base.Path)
 		}
-	case api.Status == http.StatusBadGateway, api.Status == http.StatusServiceUnavailable, api.Status == http.StatusGatewayTimeout:
-		between := "the gateway or proxy before it"
-		if proxy := d.client.Proxy(); proxy != "" {
-			between = "the proxy " + proxy
-		}
-		return api.Error(), "This is " + between + " speaking, which does not reach LoopGrid: start LoopGrid, or mend the way there."
+	case api.Status == http.StatusUnauthorized, api.Status == http.StatusForbidden, api.InFront && api.Status >= http.StatusInternalServerError:
+		return api.Error(), api.Remedy()
 	}
 	if api.Status >= http.StatusInternalServerError {
 		return api.Error(), "LoopGrid's operator should look at its log."
@@ -112,7 +108,7 @@ func (d *doctor) diagnoseConnection(ctx context.Context, err error, proxy string
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return fmt.Sprintf("%sits host name %s cannot be resolved", unreachable, base.Hostname()),
-			"Check the spelling in LOOPGRID_BASE_URL; a name that only a VPN or a container network knows is not known outside of it."
+			"Check the spelling in LOOPGRID_BASE_URL; a name of a VPN or a container network is known only inside it."
 	case errors.As(err, &dns):
 		return fmt.Sprintf("%sno name server answered for its host name %s", unreachable, base.Hostname()), "Check this machine's network and its DNS settings."
 	case isErrno(err, syscall.ECONNREFUSED, wsaConnectionRefused):
@@ -125,7 +121,7 @@ func (d *doctor) diagnoseConnection(ctx context.Context, err error, proxy string
 		return fmt.Sprintf("the connection to %s was reset before GET /health was answered", base.Host), d.elsewhereOr(ctx, cutRemedy+orHTTPS(base))
 	case sent && timedOut(err):
 		return fmt.Sprintf("%s accepts the connection, but did not answer GET /health within %s", base, seconds(d.settings.Timeout)),
-			d.elsewhereOr(ctx, "LoopGrid hangs, or another service has the port: look at LoopGrid's log, then start it anew.")
+			d.elsewhereOr(ctx, "LoopGrid hangs, or another service has the port: look at LoopGrid's log, then restart it.")
 	case sent:
 		return err.Error(), d.elsewhereOr(ctx, cutRemedy+orHTTPS(base))
 	case timedOut(err):

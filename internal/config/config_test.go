@@ -221,7 +221,7 @@ func TestLoadFrom_Messages(t *testing.T) {
 		noLine    = "problem 2 LOOPGRID_MCP_REVIEWER_ID: LOOPGRID_MCP_REVIEWER_ID holds a line break, a control character or bytes that are not UTF-8."
 		doLine    = "  → Use a name on one line."
 		doFill    = "  → Write the value itself, or define what the placeholder names where the host starts."
-		doReplace = "  → Replace it by your own value, or remove the variable."
+		doReplace = "  → Replace it with your own value, or remove the variable."
 		doOneOf   = "  → Set it to one of them, or remove it."
 		unfilled  = " holds a placeholder that the host did not fill in."
 		quotedKey = "warning LOOPGRID_SERVICE_KEY: The service key begins or ends with a quotation mark, which is sent as a part of the key."
@@ -423,7 +423,7 @@ func TestLoadFrom_Messages(t *testing.T) {
 			"directory whose name is not UTF-8",
 			[]string{"LOOPGRID_EVIDENCE_DIR=/x/\xff"},
 			[]string{
-				"problem 3 LOOPGRID_EVIDENCE_DIR: LOOPGRID_EVIDENCE_DIR leads to a directory whose path is not UTF-8, which no result could tell.",
+				"problem 3 LOOPGRID_EVIDENCE_DIR: LOOPGRID_EVIDENCE_DIR leads to a directory whose path is not UTF-8, so no result could name it.",
 				"  → Set it to another directory.",
 			},
 		},

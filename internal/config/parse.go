@@ -139,7 +139,7 @@ func (l *loader) given(name, text string) string {
 
 	switch {
 	case holdsExample(v.text):
-		l.report(name, fault{"still holds the text of an example", "Replace it by your own value, or remove the variable."})
+		l.report(name, fault{"still holds the text of an example", "Replace it with your own value, or remove the variable."})
 	case isPlaceholder(v.text) && name != baseURL && name != workspace && name != reviewConfirmation:
 		l.warn(name, name+" is a placeholder that the host did not fill in; it counts as not set.", fillIn)
 	case isPlaceholder(v.text), name != serviceKey && holdsPlaceholder(v.text):

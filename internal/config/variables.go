@@ -53,7 +53,7 @@ const (
 type Variable struct {
 	// Name is the name of the environment variable.
 	Name string
-	// Default is the value that an unset variable stands for; it is empty where
+	// Default is the value that an unset variable has; it is empty where
 	// unset means "none" or where the description says what happens.
 	Default string
 	// Description is one line of plain text.
