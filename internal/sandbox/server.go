@@ -182,6 +182,7 @@ func routes() []route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []route{
 		{get, "/", nil, (*Server).home},
+		{get, "/changes", nil, (*Server).changes},
 		{get, "/health", nil, (*Server).health},
 		{get, "/ready", nil, (*Server).ready},
 		{get, "/api/v1/system/info", nil, (*Server).systemInfo},
@@ -283,12 +284,6 @@ func (s *Server) run(route *route, r *request) (*answer, error) {
 		}
 	}
 	return route.run(s, r)
-}
-
-func (s *Server) home(*request) (*answer, error) {
-	const page = "<!doctype html><title>LoopGrid sandbox</title><p>This is the sandbox of loopgrid-mcp: LoopGrid in memory, for trying and " +
-		"testing. Nothing here is evidence.</p>\n"
-	return &answer{status: http.StatusOK, contentType: "text/html; charset=utf-8", body: []byte(page)}, nil
 }
 
 func (s *Server) health(*request) (*answer, error) {

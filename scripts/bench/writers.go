@@ -137,7 +137,7 @@ func (w *writing) bridge(ctx context.Context, ready *sync.WaitGroup, decisions [
 	for _, id := range decisions {
 		params = append(params, strings.ReplaceAll(ours.params[record], decisionID, id))
 	}
-	took, err := p.Run(wire.Load{Params: params, Calls: 1_000_000, InFlight: inFlight, Until: time.Now().Add(w.amounts.writing)})
+	took, err := p.Run(wire.Load{Params: params, Calls: 1_000_000, InFlight: inFlight, Until: time.Now().Add(w.writing)})
 	_, ended := p.Close()
 	return len(took), errors.Join(err, ended)
 }
@@ -148,7 +148,7 @@ func (w *writing) client(ctx context.Context, ready *sync.WaitGroup, decisions [
 	defer client.CloseIdleConnections()
 	ready.Done()
 	ready.Wait()
-	for end := time.Now().Add(w.amounts.writing); err == nil && time.Now().Before(end); done++ {
+	for end := time.Now().Add(w.writing); err == nil && time.Now().Before(end); done++ {
 		_, err = post(ctx, client, w.url+"/api/v1/decisions/"+decisions[done%len(decisions)]+"/events", bareEvent(smallDetails, rand.Text()))
 	}
 	return done, err
