@@ -282,3 +282,16 @@ func TestSubcommandsOfTheProgram(t *testing.T) {
 	code, _ = p.end()
 	assert.Equal(t, 1, code)
 }
+
+// A container without -i and a service of systemd have /dev/null for stdin. It is a character device, and no terminal.
+func TestNoStdin(t *testing.T) {
+	t.Parallel()
+	var out, stderr strings.Builder
+	cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test binary
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Stdout, cmd.Stderr = &out, &stderr // Stdin is the null device
+	require.NoError(t, cmd.Run(), stderr.String())
+	assert.Empty(t, out.String())
+	assert.Contains(t, stderr.String(), "docker run -i")
+	assert.NotContains(t, stderr.String(), "waiting for an MCP host", "nobody is at a terminal")
+}
