@@ -238,6 +238,8 @@ func TestBusyServerEndsWithinItsBound(t *testing.T) {
 	p.initialize()
 	p.send(fmt.Sprintf(decide, 1, 1))
 	p.send(fmt.Sprintf(decide, 2, 2))
+	p.send(`{"jsonrpc":"2.0","id":"both are read","method":"ping"}`)
+	p.receive()
 	<-begun
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 	line := p.receive()
