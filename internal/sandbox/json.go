@@ -109,11 +109,11 @@ func appendAnswerFloat(dst []byte, f float64) []byte {
 
 // kv is one member of an object.
 func kv(name string, value any) evidence.Field {
-	return evidence.Field{Name: name, Value: text(value)}
+	return evidence.Field{Name: name, Value: encode(value)}
 }
 
-// text returns a value as JSON text: null for nil and for JSON that is not there.
-func text(value any) jsontext.Value {
+// encode returns a value as JSON text: null for nil and for JSON that is not there.
+func encode(value any) jsontext.Value {
 	switch v := value.(type) {
 	case string:
 		return evidence.Text(v)

@@ -8,6 +8,10 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/address"
+	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
+	"github.com/loopgridio/loopgrid-mcp/internal/text"
 )
 
 // Local is the sandbox for one machine. A web page must not reach it, whatever name it gives to this machine's address: the Host of a request has
@@ -22,7 +26,7 @@ func (s *Server) Local(listen string) http.Handler {
 		host := (&url.URL{Host: r.Host}).Hostname()
 		switch origin, sent := r.Header["Origin"]; {
 		case !isLocal(host, told):
-			forbid(w, fmt.Sprintf("The sandbox does not answer to the name %q. Use localhost or 127.0.0.1, or start it with --addr and that name.", visible(host)))
+			forbid(w, fmt.Sprintf("The sandbox does not answer to the name %q. Use localhost or 127.0.0.1, or start it with --addr and that name.", text.Clean(host, 80)))
 		case sent && (len(origin) != 1 || !strings.EqualFold(origin[0], "http://"+r.Host)):
 			forbid(w, "The sandbox takes no requests from other web pages.")
 		default:
@@ -33,17 +37,18 @@ func (s *Server) Local(listen string) http.Handler {
 
 // isLocal says whether a Host names the sandbox that was told to listen on a host.
 func isLocal(host, told string) bool {
-	listening, err := netip.ParseAddr(told)
-	everywhere := told == "" || err == nil && listening.IsUnspecified()
-	if address, err := netip.ParseAddr(host); err == nil {
-		return address.Unmap().IsLoopback() || everywhere || address.Unmap() == listening.Unmap()
+	if address.IsLoopback(host) {
+		return true
 	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".")
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || !everywhere && host != "" && strings.EqualFold(host, told)
+	if ip, err := netip.ParseAddr(told); told == "" || err == nil && ip.IsUnspecified() {
+		_, err := netip.ParseAddr(host)
+		return err == nil
+	}
+	return host != "" && strings.EqualFold(host, told)
 }
 
 func forbid(w http.ResponseWriter, sentence string) {
-	refused, _ := refuse(http.StatusForbidden, sentence).(*refusal)
+	refused := refusal{status: http.StatusForbidden, detail: evidence.Text(sentence)}
 	w.Header().Set(Header, "1")
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusForbidden)
@@ -77,7 +82,7 @@ func (b *bodyReader) release() {
 
 func errBusy() error {
 	return &refusal{
-		status: http.StatusServiceUnavailable, detail: text("The sandbox is busy with other requests. Try again in a second."),
+		status: http.StatusServiceUnavailable, detail: evidence.Text("The sandbox is busy with other requests. Try again in a second."),
 		header: [][2]string{{"Retry-After", "1"}},
 	}
 }

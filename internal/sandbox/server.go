@@ -154,10 +154,8 @@ func (s *Server) limit(r *http.Request, path string) (wait int) {
 		return 0
 	}
 	bucket, limit := "other", s.limits.OtherPerMinute
-	for _, prefix := range []string{"/api/v1/decisions", "/api/v1/ingest", "/v1/traces", "/api/v1/mcp-proxy"} {
-		if strings.HasPrefix(path, prefix) {
-			bucket, limit = "ingest", s.limits.IngestPerMinute
-		}
+	if strings.HasPrefix(path, "/api/v1/decisions") {
+		bucket, limit = "ingest", s.limits.IngestPerMinute
 	}
 	client := r.Header.Get(keyHeader)
 	if client == "" {
@@ -188,6 +186,7 @@ func routes() []route {
 		{get, "/api/v1/system/info", nil, (*Server).systemInfo},
 		{post, "/api/v1/workspaces", workspaceForm, (*Server).createWorkspace},
 		{post, "/api/v1/workspaces/{}/keys", keyForm, (*Server).createKey},
+		{get, "/api/v1/workspaces/{}/policies", nil, (*Server).listPolicies},
 		{post, "/api/v1/workspaces/{}/policies", policyForm, (*Server).createPolicy},
 		{post, "/api/v1/workspaces/{}/policies/evaluate", evaluateForm, (*Server).evaluatePolicy},
 		{post, "/api/v1/decisions", decisionForm, (*Server).createDecision},

@@ -30,7 +30,7 @@ type form struct {
 func (f *form) problem(kind string, loc []any, message string, input any, context ...evidence.Field) bool {
 	place := []jsontext.Value{evidence.Text(f.place)}
 	for _, step := range loc {
-		place = append(place, text(step))
+		place = append(place, encode(step))
 	}
 	fields := []evidence.Field{kv("type", kind), kv("loc", place), kv("msg", message), kv("input", input)}
 	if len(context) > 0 {
@@ -98,8 +98,8 @@ func (f *form) field(name string, fallback any, check func(value jsontext.Value)
 	switch {
 	case !sent && fallback == nil:
 		f.problem("missing", []any{name}, "Field required", f.in)
-	case !sent || string(value) == "null" && fallback != nil && string(text(fallback)) == "null":
-		f.values[name] = text(fallback)
+	case !sent || string(value) == "null" && fallback != nil && string(encode(fallback)) == "null":
+		f.values[name] = encode(fallback)
 	case check(value):
 		f.values[name] = value
 	}

@@ -170,7 +170,7 @@ func (s *Server) erasePayloads(r *request) (*answer, error) {
 		s.mu.Unlock()
 		payload := evidence.Object(kv("erased_payload_count", erased), kv("reason", reason), kv("proof_preserved", true))
 		if _, err := t.append(draft{
-			decisionID: d.id, kind: payloadErased, actorType: "system", actorID: text("retention-engine"), payload: payload, privacyMode: modeRedacted,
+			decisionID: d.id, kind: payloadErased, actorType: "system", actorID: evidence.Text("retention-engine"), payload: payload, privacyMode: modeRedacted,
 		}); err != nil {
 			return nil, err
 		}
