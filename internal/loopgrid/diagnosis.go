@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -154,7 +153,7 @@ func (c *Client) diagnoseTLS(err error) diagnosis {
 	case errors.As(err, &name) && name.Certificate != nil:
 		return diagnoseName(host, name.Certificate)
 	case errors.As(err, &unknown):
-		return diagnosis{unreachable + "its certificate is signed by an unknown authority", trustRemedy()}
+		return diagnosis{unreachable + "its certificate is signed by an unknown authority", "If it is your own authority or that of a proxy that reads TLS, put its certificate into a PEM file and set LOOPGRID_CA_FILE to that file."}
 	case asksForCertificate(err), c.askedForCertificate.Load() && strings.Contains(err.Error(), "remote error: tls:"):
 		return diagnosis{
 			unreachable + "it asks for a client certificate, and this program has none to give",
@@ -194,15 +193,6 @@ func diagnoseName(host string, cert *x509.Certificate) diagnosis {
 		unreachable + "its certificate is for another host name than " + host,
 		fmt.Sprintf("Use a name of the certificate in LOOPGRID_BASE_URL (%s), or have the certificate renewed for this one.", text.Clean(strings.Join(names, ", "), 300)),
 	}
-}
-
-// trustRemedy says how to make an authority known.
-func trustRemedy() string {
-	const own = "If it is your own authority or that of a proxy that reads TLS, put its certificate into a PEM file and name the file in LOOPGRID_CA_FILE"
-	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
-		return own + ", or add it to the trusted roots of this system."
-	}
-	return own + "."
 }
 
 func validity(cert *x509.Certificate) string {
