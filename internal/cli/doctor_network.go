@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -191,7 +190,7 @@ func (d *doctor) diagnoseTLS(err error) (text, remedy string) {
 		return fmt.Sprintf("%sits certificate is for another host name than %s", unreachable, base.Hostname()),
 			fmt.Sprintf("Use a name of the certificate in LOOPGRID_BASE_URL (%s), or have the certificate renewed for this one.", known(shortList(names)))
 	case errors.As(err, &unknown):
-		return unreachable + "its certificate is signed by an unknown authority", trustRemedy()
+		return unreachable + "its certificate is signed by an unknown authority", trustRemedy
 	case errors.As(err, &verification):
 		return unreachable + "its certificate is not valid", "Have the certificate of " + base.Hostname() + " renewed."
 	case strings.Contains(errText(err), "remote error: tls:"):
@@ -201,14 +200,7 @@ func (d *doctor) diagnoseTLS(err error) (text, remedy string) {
 		fmt.Sprintf("If LoopGrid speaks plain http there, set LOOPGRID_BASE_URL to http://%s%s.", base.Host, base.Path)
 }
 
-// trustRemedy says how to make an authority known on this system.
-func trustRemedy() string {
-	const where = "If it is your own authority or that of a proxy that reads TLS, "
-	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
-		return where + "add its certificate to the trusted roots of this system."
-	}
-	return where + "put its certificate into a file and name the file in SSL_CERT_FILE, which the host has to pass on."
-}
+const trustRemedy = "If it is your own authority or that of a proxy that reads TLS, put its certificate into a PEM file and set LOOPGRID_CA_FILE to that file."
 
 func day(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
@@ -259,7 +251,7 @@ func (d *doctor) elsewhere(ctx context.Context) string {
 		const patience = 2 * time.Second
 		client := loopgrid.New(loopgrid.Options{
 			BaseURL: &candidate, Workspace: d.settings.Workspace, UserAgent: "loopgrid-mcp/" + Version, Timeout: min(d.settings.Timeout/2, patience),
-			Transport: d.process.Transport,
+			CACertificates: d.settings.CACertificates, Transport: d.process.Transport,
 		})
 		if health, err := client.Health(ctx); err == nil && health.Service == "loopgrid" {
 			return candidate.String()

@@ -195,6 +195,15 @@ func certificate(t *testing.T, expires time.Time, names ...string) tls.Certifica
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
+// trust puts the certificate of a server into LOOPGRID_CA_FILE.
+func trust(t *testing.T, config *tls.Config) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ca.pem")
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: config.Certificates[0].Certificate[0]}
+	require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
+	t.Setenv("LOOPGRID_CA_FILE", path)
+}
+
 func TestDoctorTLS(t *testing.T) {
 	next := time.Now().AddDate(0, 1, 0)
 	serveTLS := func(t *testing.T, config *tls.Config) string {
@@ -220,7 +229,7 @@ func TestDoctorTLS(t *testing.T) {
 		},
 		"unknown authority": {
 			&tls.Config{Certificates: []tls.Certificate{certificate(t, next, "127.0.0.1")}},
-			`its certificate is signed by an unknown authority`, `If it is your own authority`,
+			`its certificate is signed by an unknown authority`, `set LOOPGRID_CA_FILE to that file`,
 		},
 		"no common version": {&tls.Config{
 			Certificates: []tls.Certificate{certificate(t, next, "127.0.0.1")},
@@ -233,15 +242,21 @@ func TestDoctorTLS(t *testing.T) {
 			quiet(t)
 			t.Setenv("LOOPGRID_BASE_URL", serveTLS(t, tt.config))
 			if strings.Contains(name, "expired") || strings.Contains(name, "wrong") {
-				// Windows looks at the authority first, and only then at dates and names.
-				path := filepath.Join(t.TempDir(), "ca.pem")
-				block := &pem.Block{Type: "CERTIFICATE", Bytes: tt.config.Certificates[0].Certificate[0]}
-				require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
-				t.Setenv("LOOPGRID_CA_FILE", path)
+				trust(t, tt.config) // Windows looks at the authority first, and only then at dates and names
 			}
 			unreached(t, "LoopGrid is not reachable: "+tt.text, tt.remedy)
 		})
 	}
+	t.Run("own authority", func(t *testing.T) {
+		config := &tls.Config{Certificates: []tls.Certificate{certificate(t, next, "127.0.0.1")}}
+		quiet(t)
+		t.Setenv("LOOPGRID_BASE_URL", serveTLS(t, config))
+		trust(t, config)
+		code, out := examine(t)
+		assert.Equal(t, 0, code)
+		assert.Contains(t, out, "[OK] LoopGrid reachable: https://127.0.0.1:")
+		assert.Contains(t, out, "[INFO] certificate authorities: the system's, and 1 certificate from LOOPGRID_CA_FILE\n")
+	})
 	t.Run("http on the port of https", func(t *testing.T) {
 		url := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{certificate(t, next, "127.0.0.1")}})
 		quiet(t)

@@ -41,7 +41,7 @@ func TestLocal(t *testing.T) {
 		{"127.0.0.1:8000", "localhost.evil.example", "", refused},
 		{"127.0.0.1:8000", "evillocalhost", "", refused},
 		{"127.0.0.1:8000", "192.168.1.5:8000", "", refused},
-		{"127.0.0.1:8000", "0.0.0.0:8000", "", refused},
+		{"127.0.0.1:8000", "0.0.0.0:8000", "", answered},
 		{"127.0.0.1:8000", "", "", refused},
 		{"0.0.0.0:8000", "evil.example:8000", "", refused},
 		{":8000", "evil.example:8000", "", refused},
