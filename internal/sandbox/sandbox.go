@@ -141,7 +141,7 @@ type Server struct {
 	held int64
 	// unread is how many bytes of answers are on their way to clients.
 	unread int64
-	stats Stats
+	stats  Stats
 	// lines are those of the log that are not written yet.
 	lines []string
 }
