@@ -59,7 +59,7 @@ func startBrowser(t *testing.T) *browser {
 		flags = append(flags, "--no-sandbox") // Chromium's own does not work for root.
 	}
 	// Not t.Context: the browser ends by itself when its pipe is closed, and is only killed if it does not.
-	cmd := exec.CommandContext(context.Background(), program, append(flags, "--user-data-dir="+filepath.Join(t.TempDir(), "profile"), "about:blank")...)
+	cmd := exec.CommandContext(context.Background(), program, append(flags, "--user-data-dir="+filepath.Join(t.TempDir(), "profile"), "about:blank")...) //nolint:gosec // whoever runs the tests names it
 	cmd.ExtraFiles = []*os.File{theirIn, theirOut}
 	require.NoError(t, cmd.Start())
 	require.NoError(t, theirIn.Close())

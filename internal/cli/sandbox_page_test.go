@@ -87,7 +87,7 @@ const recordedRefund = `{"decision_id":"ID","tool":"stripe.refunds","external_re
 
 // TestPageInABrowser is the story of the sandbox: an agent records a refund of 720 USD, a person approves it on the page, and the agent's action is
 // then accepted.
-func TestPageInABrowser(t *testing.T) {
+func TestPageInABrowser(t *testing.T) { //nolint:paralleltest // it sets the environment
 	b := startBrowser(t)
 	s := startSandbox(t, "--quiet")
 	page := s.waitFor(t, `approve or reject: +(http://\S+)\n`)
@@ -129,7 +129,7 @@ func TestPageInABrowser(t *testing.T) {
 		b.run(`document.activeElement.blur(); scrollTo(0, 0)`)
 		picture := b.picture()
 		assert.Less(t, len(picture), 150_000)
-		require.NoError(t, os.WriteFile("../../docs/sandbox.png", picture, 0o644)) //nolint:gosec // a file of the repository
+		require.NoError(t, os.WriteFile("../../docs/sandbox.png", picture, 0o644))
 		b.run(`document.getElementById("reason").focus()`)
 	}
 	// What arrives meanwhile takes neither the text nor the focus.
@@ -148,7 +148,7 @@ func TestPageInABrowser(t *testing.T) {
 	b.waitFor(`document.querySelectorAll("#events li").length === 5`)
 
 	// The link leads to the bundle.
-	zip, err := http.Get(b.value(`document.querySelector("#detail a").href`)) //nolint:noctx,gosec // of a test, at the sandbox
+	zip, err := http.Get(b.value(`document.querySelector("#detail a").href`)) //nolint:noctx // the sandbox answers
 	require.NoError(t, err)
 	defer func() { _ = zip.Body.Close() }()
 	head := make([]byte, 2)
@@ -172,7 +172,7 @@ func TestPageInABrowser(t *testing.T) {
 }
 
 // TestPageWithKeysInABrowser opens the page of a sandbox that asks for keys, with and without the one in its address.
-func TestPageWithKeysInABrowser(t *testing.T) {
+func TestPageWithKeysInABrowser(t *testing.T) { //nolint:paralleltest // as above
 	b := startBrowser(t)
 	s := startSandbox(t, "--quiet", "--auth")
 	page := s.waitFor(t, `approve or reject: +(http://\S+)\n`)
