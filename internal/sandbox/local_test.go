@@ -74,6 +74,18 @@ func TestLocal(t *testing.T) {
 	}
 }
 
+// TestLocalByNameAndAddress listens on a name: the address behind it is as good.
+func TestLocalByNameAndAddress(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]int{"box.lan:8000": 200, "192.168.1.5:8000": 200, "192.168.1.6:8000": 403, "other.lan:8000": 403} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/health", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		sandbox.New(sandbox.Options{}).Local("box.lan:8000", "192.168.1.5:8000").ServeHTTP(w, r)
+		assert.Equal(t, want, w.Code, host)
+	}
+}
+
 // TestBodiesAreBoundedInSum sends many bodies that do not end.
 func TestBodiesAreBoundedInSum(t *testing.T) {
 	t.Parallel()
