@@ -479,12 +479,21 @@ func TestServiceTextsAreQuoted(t *testing.T) {
 	}
 }
 
+// anyKey is a service that takes any key.
+type anyKey struct{ service *service }
+
+func (s anyKey) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Del("X-Loopgrid-Key")
+	return s.service.RoundTrip(r)
+}
+
 // TestACommonKeyLeavesPathsAndIDs: what the bridge itself makes is never altered.
 func TestACommonKeyLeavesPathsAndIDs(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"loopgrid", "evidence", "loopgrid-evidence"} {
 		dir := filepath.Join(t.TempDir(), "folder-of-evidence", "loopgrid-evidence")
-		x, _ := open(t, "LOOPGRID_SERVICE_KEY="+key, "LOOPGRID_EVIDENCE_DIR="+dir)
+		x := serve(t, anyKey{newService(t)}, "LOOPGRID_SERVICE_KEY="+key, "LOOPGRID_EVIDENCE_DIR="+dir)
+		x.initialize("test-client")
 		id := decided(x)
 		r := x.ok("loopgrid.get_evidence", `{"decision_id":"`+id+`"}`)
 		assert.FileExists(t, r.str(t, "bundle", "path"))
