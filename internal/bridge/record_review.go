@@ -121,12 +121,12 @@ func (c *call) recordConfirmed(ctx context.Context, p proposal, r confirmed) *mc
 	c.warnSandbox(reviewed.Sandbox)
 	c.warnWorkspace(reviewed.Event.WorkspaceID)
 	c.warnMismatch(compareCommitment(&reviewed.Event, r.review.Payload()))
-	return c.succeed(evidence.Merge(reviewed.Raw, field("human_confirmation", string(r.by)), optional("note", r.note), raw("warnings", c.warningList())))
+	return c.succeed(evidence.Merge(c.hide.json(reviewed.Raw, p.decisionID), field("human_confirmation", string(r.by)), optional("note", r.note), raw("warnings", c.warningList())))
 }
 
 func (c *call) reviewFailed(p proposal, err error) *mcp.CallToolResult {
 	c.failedWith("not recorded", err)
-	return failed("Not recorded: "+p.what()+". "+capitalized(whatHappened(err)), serviceSaid(err), c.remedyForReview(err))
+	return failed("Not recorded: "+p.what()+". "+capitalized(c.whatHappened(err)), c.serviceSaid(err), c.remedyForReview(err))
 }
 
 // reviewSettles is how long LoopGrid is asked for a review whose answer was lost.
@@ -138,7 +138,7 @@ func (c *call) settleReview(ctx context.Context, p proposal, r confirmed, lost e
 	c.progress.step("finding out whether the review was recorded")
 	unknown := func(why string) *mcp.CallToolResult {
 		c.failedWith("outcome unknown", lost)
-		return failed("Outcome unknown: "+p.what()+" may or may not be recorded. "+capitalized(whatHappened(lost)), serviceSaid(lost),
+		return failed("Outcome unknown: "+p.what()+" may or may not be recorded. "+capitalized(c.whatHappened(lost)), c.serviceSaid(lost),
 			why+" Do not send it again before a person has looked in LoopGrid.")
 	}
 	why := "There was no time left to look it up."
@@ -155,9 +155,9 @@ func (c *call) settleReview(ctx context.Context, p proposal, r confirmed, lost e
 		}
 		switch {
 		case errors.As(err, &api) && (api.Status == http.StatusUnauthorized || api.Status == http.StatusForbidden):
-			return unknown(sentences("Could not look it up: "+whatHappened(err), serviceSaid(err)))
+			return unknown(sentences("Could not look it up: "+c.whatHappened(err), c.serviceSaid(err)))
 		case err != nil:
-			why = "Could not look it up: " + whatHappened(err)
+			why = "Could not look it up: " + c.whatHappened(err)
 		case event == nil:
 			why = "LoopGrid does not show it so far; it may still arrive."
 		case isReview(event, r.review):
@@ -166,7 +166,7 @@ func (c *call) settleReview(ctx context.Context, p proposal, r confirmed, lost e
 		case last:
 			return c.otherReview(p, event)
 		default:
-			why = "LoopGrid shows another review: " + describe(event) + "."
+			why = "LoopGrid shows another review: " + c.describe(event) + "."
 		}
 		if last {
 			return unknown(why)
@@ -183,13 +183,13 @@ func reviewIn(record *loopgrid.DecisionRecord) *loopgrid.Event {
 // foundReview is the result of a review that was found after its answer was lost.
 func (c *call) foundReview(p proposal, r confirmed, event *loopgrid.Event) *mcp.CallToolResult {
 	c.warnWorkspace(event.WorkspaceID)
-	return c.success(field("decision_id", p.decisionID), raw("review", event.Raw), field("state", r.review.Action), field("human_confirmation", string(r.by)), optional("note", r.note))
+	return c.success(field("decision_id", p.decisionID), c.service("review", event.Raw), field("state", r.review.Action), field("human_confirmation", string(r.by)), optional("note", r.note))
 }
 
 // otherReview is the error of a review in whose place another one is recorded: LoopGrid takes no second one.
 func (c *call) otherReview(p proposal, event *loopgrid.Event) *mcp.CallToolResult {
 	c.outcome = "not recorded"
-	return failed("Not recorded: "+p.what()+". Another review is recorded: "+describe(event)+".", c.remedyForConflict("review_already_recorded"))
+	return failed("Not recorded: "+p.what()+". Another review is recorded: "+c.describe(event)+".", c.remedyForConflict("review_already_recorded"))
 }
 
 // isReview says whether an event is what was recorded of a review.

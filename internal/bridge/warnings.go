@@ -85,7 +85,7 @@ func (c *call) warnSandbox(sandbox bool) {
 func (c *call) warnWorkspace(id string) {
 	isKnown := slices.ContainsFunc(c.warnings, func(w warning) bool { return w.code == otherWorkspace })
 	if id != "" && id != c.settings.Workspace && !isKnown {
-		c.warn(otherWorkspace, "This belongs to the workspace "+plainly(id, maxServiceWord)+", not to "+plainly(c.settings.Workspace, maxServiceWord)+" (LOOPGRID_WORKSPACE). Check decision_id, and tell the operator.")
+		c.warn(otherWorkspace, "This belongs to the workspace "+c.word(id)+", not to "+c.word(c.settings.Workspace)+" (LOOPGRID_WORKSPACE). Check decision_id, and tell the operator.")
 	}
 }
 
