@@ -28,7 +28,7 @@ import (
 )
 
 // patience bounds one registry, with its installation.
-const patience = 5 * time.Minute
+const patience = 15 * time.Minute
 
 func main() {
 	strict := flag.Bool("strict", false, "fail where a tool is missing")

@@ -58,7 +58,7 @@ func publishNPM(ctx context.Context, t *trial) error {
 	if err := os.WriteFile(filepath.Join(t.folder, "npmrc"), []byte(npmrc), 0o600); err != nil {
 		return fmt.Errorf("write the settings of npm: %w", err)
 	}
-	t.environ = []string{"npm_config_userconfig=" + filepath.Join(t.folder, "npmrc"), "npm_config_cache=" + filepath.Join(t.folder, "cache")}
+	t.environ = []string{"npm_config_userconfig=" + filepath.Join(t.folder, "npmrc"), "npm_config_cache=" + filepath.Join(t.folder, "cache"), "npm_config_update_notifier=false"}
 
 	byHand := filepath.Join(t.folder, "dist", "loopgridio-mcp-linux-x64-"+t.version+".tgz")
 	if _, err := t.command(ctx, "npm", "publish", byHand, "--access", "public"); err != nil {
