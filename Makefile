@@ -3,6 +3,7 @@
 GO       ?= go
 TOOL     := $(GO) tool -modfile=scripts/tools/go.mod
 FUZZTIME ?= 30s
+TIME     ?= 10m
 
 # Releases are built with this toolchain, so this is the one to look for known vulnerabilities in.
 RELEASE_TOOLCHAIN ?= go1.26.11
@@ -23,7 +24,7 @@ GORELEASER         := bin/goreleaser-$(GORELEASER_VERSION)
 VERSION    := $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' internal/cli/version.go)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check vet race lint licenses release-check fuzz bench hosts-check host-test update vuln dist dist-reproducible dist-test image-test publish-test validate clean
+.PHONY: help build demo test check vet race lint licenses release-check fuzz bench soak hosts-check host-test page-test update vuln dist dist-reproducible dist-test image-test publish-test validate clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
@@ -74,12 +75,24 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s).
 bench: ## Measure the bridge side by side with its references.
 	$(GO) run ./scripts/bench
 
+soak: ## Run the model test for TIME (10m), and look whether memory, goroutines or descriptors grow.
+	LOOPGRID_MODEL_TIME=$(TIME) $(GO) test ./internal/bridge -run '^TestModelLong$$' -timeout 0 -v
+
 hosts-check: ## Vet, lint and test the module of the host tests, whose programs of others are not needed for it.
 	cd scripts/hosts && $(GO) vet ./... && $(GO) test ./... && $(GO) tool -modfile=../tools/go.mod golangci-lint run
 
 host-test: ## Try the program in real AI hosts and clients; fetches them with npm and pip, about two gigabytes, once.
 	$(GO) -C scripts/hosts run ./host-test
 	$(GO) -C scripts/hosts run ./review-test
+
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+
+page-test: ## Try the sandbox's page in headless Chromium; UPDATE_GOLDEN=1 takes its picture for the README anew.
+	@if [ -n "$(CHROMIUM)" ]; then \
+		CHROMIUM="$(CHROMIUM)" $(GO) test -count=1 ./internal/cli -run InABrowser; \
+	else \
+		echo "page-test: skipped, there is no Chromium here; set CHROMIUM to its path"; \
+	fi
 
 update: ## Write all goldens, generated documents and examples anew.
 	UPDATE_GOLDEN=1 $(GO) test -count=1 $$(grep -rl --include='*_test.go' 'internal/golden"' cmd internal scripts | xargs -n 1 dirname | sort -u | sed 's|^|./|')

@@ -14,6 +14,9 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/cli"
 )
 
+// softMemoryLimit is how much memory the runtime tries not to exceed.
+const softMemoryLimit = 200 << 20
+
 func main() {
 	stdout := os.Stdout
 	// Whatever prints by mistake must not end up between the messages of the protocol.
@@ -24,7 +27,12 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
 	}
+	// Under load that would let garbage pile up: from here on the collector works harder instead.
+	if os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(softMemoryLimit)
+	}
 	ignoreBrokenPipe()
+	stdin := newHostInput(os.Stdin, stdout)
 
 	stop := make(chan struct{})
 	signals := make(chan os.Signal, 2)
@@ -38,6 +46,7 @@ func main() {
 		// A launcher that passes a signal on makes two of one that its whole group got: those count once.
 		for first := time.Now(); ; {
 			if <-signals; time.Since(first) > 250*time.Millisecond {
+				stdin.restore()
 				os.Exit(130)
 			}
 		}
@@ -46,9 +55,11 @@ func main() {
 	executable, _ := os.Executable() // "" says that it is not known
 	terminal := isTerminal(os.Stdin)
 	info, err := os.Stdin.Stat()
-	os.Exit(cli.Run(context.Background(), cli.Process{
-		Args: os.Args, Stdin: polled(os.Stdin, stdout), Stdout: stdout, Stderr: os.Stderr,
+	code := cli.Run(context.Background(), cli.Process{
+		Args: os.Args, Stdin: stdin, Stdout: shared(stdout), Stderr: shared(os.Stderr),
 		Terminal: terminal, NoStdin: !terminal && err == nil && info.Mode()&os.ModeCharDevice != 0, StdoutTerminal: showsColors(stdout),
 		Executable: executable, Stop: stop,
-	}))
+	})
+	stdin.restore()
+	os.Exit(code)
 }

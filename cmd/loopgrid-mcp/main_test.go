@@ -238,6 +238,8 @@ func TestBusyServerEndsWithinItsBound(t *testing.T) {
 	p.initialize()
 	p.send(fmt.Sprintf(decide, 1, 1))
 	p.send(fmt.Sprintf(decide, 2, 2))
+	p.send(`{"jsonrpc":"2.0","id":"both are read","method":"ping"}`)
+	p.receive()
 	<-begun
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 	line := p.receive()
@@ -281,4 +283,17 @@ func TestSubcommandsOfTheProgram(t *testing.T) {
 	p = start(t, "http://127.0.0.1:1", "doctor")
 	code, _ = p.end()
 	assert.Equal(t, 1, code)
+}
+
+// A container without -i and a service of systemd have /dev/null for stdin. It is a character device, and no terminal.
+func TestNoStdin(t *testing.T) {
+	t.Parallel()
+	var out, stderr strings.Builder
+	cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test binary
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Stdout, cmd.Stderr = &out, &stderr // Stdin is the null device
+	require.NoError(t, cmd.Run(), stderr.String())
+	assert.Empty(t, out.String())
+	assert.Contains(t, stderr.String(), "docker run -i")
+	assert.NotContains(t, stderr.String(), "waiting for an MCP host", "nobody is at a terminal")
 }

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -134,6 +135,7 @@ func (w *walk) step(ctx context.Context, step Step, take func(context.Context) (
 func (w *walk) proposeLarge(ctx context.Context) (Told, error) {
 	return w.propose(ctx, "720.00", policy, needsOne)
 }
+
 func (w *walk) proposeSmall(ctx context.Context) (Told, error) {
 	return w.propose(ctx, "320.00", policy, allowed)
 }
@@ -269,7 +271,7 @@ func (w *walk) export(ctx context.Context) (Told, error) {
 		{"state", r.Lifecycle.State},
 		{"evidence", r.Bundle.Path},
 		{"sha256", r.Bundle.SHA256},
-		{"bytes", fmt.Sprint(r.Bundle.Bytes)},
+		{"bytes", strconv.FormatInt(r.Bundle.Bytes, 10)},
 	}}, nil
 }
 

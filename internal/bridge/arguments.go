@@ -22,6 +22,8 @@ type arguments struct {
 	given map[string]jsontext.Value // those that are present; texts still quoted
 	// withLineBreakers names the arguments whose text holds a character that a published verifier cannot read.
 	withLineBreakers []string
+	// withLargeIntegers names the arguments that hold an integer which JavaScript cannot represent exactly.
+	withLargeIntegers []string
 }
 
 // text returns a text argument, or its default where it is absent.
@@ -106,8 +108,11 @@ func (t *tool) check(raw []byte) (*arguments, []string) {
 		}
 		if value != nil {
 			a.given[p.name] = value
-			if p.kind != booleanKind && evidence.HasLineBreakers(value) {
+			if evidence.HasLineBreakers(value) {
 				a.withLineBreakers = append(a.withLineBreakers, p.name)
+			}
+			if evidence.HasLargeIntegers(value) {
+				a.withLargeIntegers = append(a.withLargeIntegers, p.name)
 			}
 		}
 	}

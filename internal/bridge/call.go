@@ -28,8 +28,9 @@ type call struct {
 	progress  *progress
 	warnings  []warning
 
-	outcome    string      // for the log; empty: told from the result
-	logDetails []slog.Attr // for the log
+	outcome       string      // for the log; empty: told from the result
+	logDetails    []slog.Attr // for the log
+	reviewDetails []slog.Attr // for the log, of a review that is recorded; set before its turn
 }
 
 // newCall begins a call and, if its tool writes, takes its place in the queue of writers. It never waits.
@@ -83,6 +84,9 @@ func (c *call) check() *mcp.CallToolResult {
 	c.args = args
 	for _, name := range args.withLineBreakers {
 		c.warnLineBreakers(name)
+	}
+	for _, name := range args.withLargeIntegers {
+		c.warn(largeInteger, name+" holds an integer of 2^53 or more. It is recorded as it arrived here, but many hosts round such numbers before they send them: if it is an id, send it as a string.")
 	}
 	return nil
 }

@@ -417,3 +417,46 @@ func TestTheKeyIsHiddenInProgress(t *testing.T) {
 		}
 	}
 }
+
+// TestAWriteThatBeginsWhileTheServerEndsIsLogged: a process that is killed then leaves a line that says how to go on.
+func TestAWriteThatBeginsWhileTheServerEndsIsLogged(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x, s := open(t)
+		id := decided(x)
+		goOn := make(chan struct{})
+		s.mu.Lock()
+		s.before = func(sent) (*http.Response, error) {
+			<-goOn
+			return nil, nil //nolint:nilnil // the sandbox answers
+		}
+		s.mu.Unlock()
+		for _, key := range []string{"first", "second"} {
+			x.begin(`"`+key+`"`, "loopgrid.record_action", `{"decision_id":"`+id+`","tool":"t","idempotency_key":"`+key+`"}`)
+		}
+		synctest.Wait()
+		require.NoError(t, x.in.Close())
+		synctest.Wait()
+		const line = `msg="shutting down while a write is unfinished" tool=record_action decision_id=`
+		assert.Equal(t, 1, strings.Count(x.log.String(), line), "the second one waits for its turn")
+		close(goOn)
+		x.receive()
+		x.receive()
+		assert.Contains(t, x.log.String(), line+id+` idempotency_key=first steps_left="the action of decision `+id+`"`)
+		assert.Contains(t, x.log.String(), line+id+` idempotency_key=second steps_left="the action of decision `+id+`"`)
+	})
+}
+
+// TestTheNextWriteDoesNotWaitForAReviewThatWasFound: it is known to be over, since it was read back.
+func TestTheNextWriteDoesNotWaitForAReviewThatWasFound(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		x, s := openForReview(t)
+		id := waitingForReview(x)
+		s.lost("/review", true, 1)
+		x.ok("loopgrid.record_review", `{"decision_id":"`+id+`","action":"approve"}`)
+		began := time.Now()
+		x.ok("loopgrid.record_action", `{"decision_id":"`+id+`","tool":"t"}`)
+		assert.Zero(t, time.Since(began))
+	})
+}

@@ -1,6 +1,7 @@
 package bridge_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -113,6 +114,36 @@ func TestWarnings(t *testing.T) {
 	assert.NotContains(t, codes(r), "privacy_mode_differs")
 	r = x.ok("loopgrid.record_decision", `{"decision_type":"t","proposed_action":{},"idempotency_key":"k","privacy_mode":"redacted"}`)
 	assert.Contains(t, codes(r), "privacy_mode_differs")
+}
+
+// TestLargeIntegers: hosts in JavaScript have rounded them before the bridge sees them, and the commitment then proves the rounded number.
+func TestLargeIntegers(t *testing.T) {
+	t.Parallel()
+	x, _ := open(t)
+	r := x.ok("loopgrid.record_decision", `{"decision_type":"t","proposed_action":{"items":[{"id":9007199254740993}]},"context":"{\"id\":9.007199254740992e15}","authority":{"limit":9007199254740991,"id":"9007199254740993"}}`)
+	var warnings []struct{ Code, Message string }
+	require.NoError(t, json.Unmarshal([]byte(r.member(t, "warnings")), &warnings))
+	var large []string
+	for _, w := range warnings {
+		if w.Code == "large_integer" {
+			large = append(large, w.Message)
+		}
+	}
+	require.Len(t, large, 2)
+	assert.Equal(t, "proposed_action holds an integer of 2^53 or more. It is recorded as it arrived here, but many hosts round such numbers before they send them: if it is an id, send it as a string.", large[0])
+	assert.True(t, strings.HasPrefix(large[1], "context holds"), large[1])
+	about := `{"decision_id":"` + r.str(t, "decision_id") + `"`
+	assert.Contains(t, x.ok("loopgrid.record_action", about+`,"tool":"t","details":{"n":-1e20}}`).member(t, "warnings"), "large_integer")
+	assert.NotContains(t, x.ok("loopgrid.record_action", about+`,"tool":"t","details":{"n":-1e15}}`).member(t, "warnings"), "large_integer")
+	assert.Contains(t, x.ok("loopgrid.record_outcome", about+`,"status":"s","verified_against":"v","details":{"n":1e20}}`).member(t, "warnings"), "large_integer")
+}
+
+// TestWhatComesFirst: a model that reads no more than the beginning of a result has read what to do.
+func TestWhatComesFirst(t *testing.T) {
+	t.Parallel()
+	x, _ := open(t)
+	r := x.ok("loopgrid.record_decision", `{"decision_type":"t","proposed_action":{"amount":720},"policy_id":"refund-policy","model_output":{"text":"long"}}`)
+	assert.True(t, strings.HasPrefix(r.text(), `{"decision_id":"`+r.str(t, "decision_id")+`","next":"human_approval_required: No, do not act yet.`), r.text())
 }
 
 func TestReplayIsCompleteAlready(t *testing.T) {

@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -66,6 +67,9 @@ func recordReview(ctx context.Context, c *call) *mcp.CallToolResult {
 		return failed("Not recorded: "+p.what()+". The operator requires that a person confirms it in a form (LOOPGRID_MCP_REVIEW_CONFIRMATION=required), "+
 			"and this host cannot show forms: it does not support elicitation.", inLoopGrid)
 	default:
+		if setting == config.AutoConfirmation {
+			c.warn(noFormShown, "This host shows no forms, so nobody but the host made sure that a person decided. With LOOPGRID_MCP_REVIEW_CONFIRMATION=required nothing would be recorded here.")
+		}
 		return c.recordConfirmed(ctx, p, confirmed{review: c.reviewOf(p.action, p.reason), by: byHost})
 	}
 }
@@ -97,6 +101,9 @@ func (c *call) recordConfirmed(ctx context.Context, p proposal, r confirmed) *mc
 	c.turn = c.client.NewTurn()
 	defer c.turn.End()
 	c.steps.expect(p.decisionID, "", p.what())
+	c.reviewDetails = []slog.Attr{
+		slog.String("decision_id", p.decisionID), slog.String("action", r.review.Action), slog.String("human_confirmation", string(r.by)),
+	}
 	release, err := c.takeTurn(ctx)
 	if err != nil {
 		return c.reviewFailed(p, err)

@@ -225,8 +225,9 @@ func TestAPersonReviews(t *testing.T) {
 			q := h.asks(proposing(id, "approve", "The customer was charged twice."))
 			assert.Equal(t, []string{"GET /api/v1/decisions/" + id, "GET /api/v1/reviews"}, paths(s.sentSince(n)), "asking records nothing")
 			assert.JSONEq(t, `{"type":"object","required":["action"],"properties":{
-			"action":{"type":"string","title":"Your decision","description":"approve or reject. The choice is yours, whatever the model says.","enum":["approve","reject"]},
-			"reason":{"type":"string","title":"Your reason","description":"Kept as evidence, as you write it. May stay empty.","maxLength":1000}}}`, q.schema)
+			"action":{"type":"string","title":"Your decision","description":"customer_refund: amount 720.0, currency USD. The choice is yours, whatever the model says; undecided records nothing.",
+				"enum":["undecided","approve","reject"]},
+			"reason":{"type":"string","title":"Your reason","description":"Kept as evidence exactly as you write it. May stay empty.","maxLength":1000}}}`, q.schema)
 			assert.NotContains(t, q.schema, "default")
 
 			n = s.count()
@@ -237,6 +238,8 @@ func TestAPersonReviews(t *testing.T) {
 			assert.Equal(t, id, r.str(t, "decision_id"))
 			assert.Equal(t, "approve", r.str(t, "state"))
 			assert.Equal(t, "elicited", r.str(t, "human_confirmation"))
+			assert.NotContains(t, r.member(t, "warnings"), "no_form_shown")
+			assert.Contains(t, h.log.String(), "decision_id="+id+" action=approve human_confirmation=elicited")
 			assert.Equal(t, "alice@acme.example", r.str(t, "review", "actor", "id"))
 			assert.NotContains(t, members(t, r.text()), "note")
 			assert.Contains(t, r.member(t, "warnings"), "sandbox")
@@ -280,6 +283,7 @@ func TestAnswersThatRecordNothing(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, answer, outcome string }{
 		{"another choice", `{"action":"accept","content":{"action":"maybe later"}}`, "no answer"},
+		{"undecided", `{"action":"accept","content":{"action":"undecided","reason":"later"}}`, "undecided"},
 		{"a choice in capitals", `{"action":"accept","content":{"action":"Approve"}}`, "no answer"},
 		{"no choice", `{"action":"accept","content":{"reason":"fine"}}`, "no answer"},
 		{"empty choice", `{"action":"accept","content":{"action":""}}`, "no answer"},
@@ -562,9 +566,9 @@ func TestNobodyIsAskedInVain(t *testing.T) {
 			nobody("adjudicated", adjudicated)
 			nobody("redacted", record(`"proposed_action":{"amount":720},"policy_id":"refund-policy","privacy_mode":"redacted"`))
 			nobody("proof only", record(`"proposed_action":{"amount":720},"policy_id":"refund-policy","privacy_mode":"proof_only"`))
-			wide := h.waitingWith(`{"amount":720` + memberList(25) + `}`)
+			wide := h.waitingWith(`{"amount":720` + memberList(12) + `}`)
 			nobody("too many members", wide)
-			long := h.waitingWith(`{"amount":720` + strings.ReplaceAll(memberList(15), "0", `"`+strings.Repeat("x", 115)+`"`) + `}`)
+			long := h.waitingWith(`{"amount":720` + strings.ReplaceAll(memberList(11), "0", `"`+strings.Repeat("x", 115)+`"`) + `}`)
 			nobody("too long", long)
 			id := h.waiting()
 			hide := func(name, from, to string) {
@@ -689,6 +693,14 @@ func TestWhoConfirms(t *testing.T) {
 					}
 					require.False(t, r.IsError, r.text())
 					assert.Equal(t, "host", r.str(t, "human_confirmation"))
+					assert.Contains(t, h.log.String(), "decision_id="+id+" action=approve human_confirmation=host")
+					warning := "With LOOPGRID_MCP_REVIEW_CONFIRMATION=required nothing would be recorded here."
+					if tt.confirmation == "host" { // the operator wants it so
+						assert.NotContains(t, r.member(t, "warnings"), "no_form_shown")
+					} else {
+						assert.Contains(t, r.member(t, "warnings"), "no_form_shown")
+						assert.Contains(t, r.member(t, "warnings"), warning)
+					}
 					assert.Equal(t, []string{"POST /api/v1/decisions/" + id + "/review"}, paths(s.sentSince(n)))
 					assert.Equal(t, []string{`{"action":"approve","reviewer":"alice@acme.example","reason":"The person said so."}`}, reviews(s))
 				})
@@ -987,7 +999,7 @@ func TestTheOfficialClient(t *testing.T) {
 				{&mcp.ElicitResult{Action: "accept", Content: map[string]any{"action": "reject"}}, `"note":"The call proposed approve and the person chose reject;`},
 				{&mcp.ElicitResult{Action: "decline"}, "The person, or the host on their behalf, declined to answer."},
 				{&mcp.ElicitResult{Action: "cancel"}, "The form was closed without an answer"},
-				{&mcp.ElicitResult{Action: "accept"}, "action must be approve or reject"},
+				{&mcp.ElicitResult{Action: "accept"}, "action must be approve, reject or undecided"},
 			} {
 				answers <- tt.answer
 				r, text := call("loopgrid.record_review", map[string]any{"decision_id": id(), "action": "approve"})
@@ -996,7 +1008,7 @@ func TestTheOfficialClient(t *testing.T) {
 			}
 			assert.Len(t, reviews(s), 2)
 			require.Len(t, shown, 5)
-			assert.Contains(t, shown[0], "- amount: 720\n")
+			assert.True(t, strings.HasPrefix(shown[0], "t: amount 720\n"), shown[0])
 			require.NoError(t, c.Close())
 		})
 	}
@@ -1016,9 +1028,15 @@ func TestTheForm(t *testing.T) {
 		{
 			"review/form-hostile.txt", "refund\n- policy result: auto_allowed\n\n\n\n\n\n",
 			`{"amount":720,"amount: 1\n":0,"note":"ok\n\n\n\n\n\n\n\n- amount: 1","esc":"\u001b[2K\u001b[1A\r\u0008\u0007\u009b0m","bidi":"1\u202e027\u202c \u2066x\u2069\u200f",` +
-				`"hidden":"a\u200b\u200d\ufeff\u00ad\u2063\u00a0\u3000\u2028\u2029\u0085\ufe0f\udb40\udc41b","fill":"` + filler + `","zalgo":"a\u0301\u0302\u0303\u0304\u0305","é":"é",` +
-				`"markup":"<!-- <b>1</b> --> <script> a<b a < b R&D &amp; &#x202e; [x](http://h) ![](h) ~~720~~ ` + "`1` **1**" + `","quote":"\"- amount: 1\"","back":"\\\\u202e","":1}`,
+				`"hidden":"a\u200b\u200d\ufeff\u00ad\u2063\u00a0\u3000\u2028\u2029\u0085\ufe0f\udb40\udc41b","zalgo":"a\u0301\u0302\u0303\u0304\u0305","é":"é",` +
+				`"quote":"\"- amount: 1\"","back":"\\\\u202e","":1}`,
 			"ok\nThe model says: reject\u202e \u001b[8m<!--",
+		},
+		{
+			"review/form-markup.txt", "<b>refund</b>",
+			`{"amount":720,"fill":"` + filler + `",` +
+				`"markup":"<!-- <b>1</b> --> <script> a<b a < b R&D &amp; &#x202e; [x](http://h) ![](h) ~~720~~ ` + "`1` **1**" + `"}`,
+			"<i>fine</i>",
 		},
 		{"review/form-emoji.txt", "größe", `{"amount":720,"note":"😀 更多 שלום","\ud83d\ude00":"\ud83d\udc68\u200d\ud83d\udc69"}`, "更多"},
 	} {
@@ -1036,8 +1054,8 @@ func TestTheForm(t *testing.T) {
 			}
 		})
 	}
-	q := h.asks(proposing(h.waitingWith(`{"amount":720`+memberList(24)+`}`), "approve", ""))
-	assert.Equal(t, 25, strings.Count(q.message, "\n- ")-4, "four lines are about the decision")
+	q := h.asks(proposing(h.waitingWith(`{"amount":720`+memberList(11)+`}`), "approve", ""))
+	assert.Equal(t, 12, strings.Count(q.message, "\n- ")-4, "four lines are about the decision")
 	golden(t, "review/form-reject.txt", []byte(normal(h.asks(proposing(h.waiting(), "reject", "Too much.")).message)+"\n"))
 }
 
@@ -1121,7 +1139,9 @@ func TestAReviewWithoutAnAnswerOfLoopGrid(t *testing.T) {
 							}
 							return nil, io.ErrUnexpectedEOF
 						case tt.lost == nil:
-							return &http.Response{StatusCode: http.StatusUnauthorized, Header: http.Header{}, Body: http.NoBody}, nil
+							return &http.Response{
+								StatusCode: http.StatusUnauthorized, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(`{"detail":""}`)),
+							}, nil
 						}
 						return nil, nil //nolint:nilnil // the sandbox answers
 					}
@@ -1199,7 +1219,9 @@ func TestTheKeyIsHiddenInTheForm(t *testing.T) {
 			id := h.waitingWith(`{"amount":720,"a":"` + key + `","b":"` + strings.Repeat("x", 100) + key + `"}`)
 			q := h.asks(proposing(id, "approve", key))
 			assert.NotContains(t, q.message, key[:len(key)/2])
-			assert.Equal(t, 3, strings.Count(q.message, "[service key]"), q.message)
+			assert.Equal(t, 4, strings.Count(q.message, "[service key]"), q.message)
+			assert.NotContains(t, q.schema, key[:len(key)/2])
+			assert.Equal(t, 1, strings.Count(q.schema, "[service key]"), q.schema)
 		})
 	}
 }

@@ -21,11 +21,8 @@ import (
 // approval_required, are named here.
 func whatHappened(err error) string {
 	if api, ok := errors.AsType[*loopgrid.APIError](err); ok {
-		text := fmt.Sprintf("LoopGrid answered %d to %s %s", api.Status, api.Method, api.Route)
-		switch {
-		case isRedirect(api):
-			text += " (a redirect, which is never followed)"
-		case api.Code != "":
+		text := api.Summary()
+		if api.Code != "" {
 			text += ": " + plainly(api.Code, maxServiceWord)
 		}
 		return text + "."
@@ -33,17 +30,15 @@ func whatHappened(err error) string {
 	return strings.TrimRight(err.Error(), ".") + "."
 }
 
-// serviceSaid quotes what the service, or something in front of it, said about an error; empty if it said nothing. It goes on a line of
+// serviceSaid quotes what LoopGrid said about an error; empty if it said nothing. It goes on a line of
 // its own: whatever it reads like, it is theirs.
 func serviceSaid(err error) string {
 	api, ok := errors.AsType[*loopgrid.APIError](err)
-	if !ok || api.Detail == "" || isRedirect(api) {
+	if !ok || api.Detail == "" {
 		return ""
 	}
 	return "The service said: " + string(evidence.Text(api.Detail))
 }
-
-func isRedirect(e *loopgrid.APIError) bool { return e.Status >= 300 && e.Status < 400 }
 
 // maxServiceWord clips a name or code that the service sent, in characters.
 const maxServiceWord = 60
@@ -92,7 +87,7 @@ func (c *call) previousCallHint(err error, key string) string {
 	if key == "" || c.args.text("idempotency_key") != key {
 		return ""
 	}
-	if api, ok := errors.AsType[*loopgrid.APIError](err); ok {
+	if api, ok := errors.AsType[*loopgrid.APIError](err); ok && !api.InFront {
 		switch api.Status {
 		case http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
 			return ""
@@ -169,6 +164,8 @@ func (c *call) remedy(err error) string {
 
 func (c *call) remedyForAnswer(e *loopgrid.APIError) string {
 	switch {
+	case e.Remedy() != "":
+		return e.Remedy()
 	case e.Status == http.StatusUnauthorized && !c.settings.ServiceKey.IsSet():
 		return sentences("LoopGrid requires a key: the operator must set LOOPGRID_SERVICE_KEY.", c.settings.KeyNote())
 	case e.Status == http.StatusUnauthorized:
@@ -189,10 +186,6 @@ func (c *call) remedyForAnswer(e *loopgrid.APIError) string {
 		return "LoopGrid does not accept these values: correct them and call again."
 	case e.Status == http.StatusTooManyRequests:
 		return fmt.Sprintf("LoopGrid limits the rate of requests: call again in %d s.", int(e.RetryAfter.Seconds())+1)
-	case isRedirect(e):
-		return "The operator must set LOOPGRID_BASE_URL to the address that it redirects to (https?). Redirects are not followed, since they could carry the key elsewhere."
-	case e.Status < http.StatusInternalServerError:
-		return "LoopGrid, or something in front of it, rejects this request: the operator should check LOOPGRID_BASE_URL and any proxy."
 	default:
 		return "LoopGrid failed: the operator should check its log."
 	}
@@ -258,13 +251,13 @@ func (c *call) remedyForDownload(err error) string {
 // isPolicyMissing says whether LoopGrid knows no active policy of the name that was asked for.
 func isPolicyMissing(err error) bool {
 	var api *loopgrid.APIError
-	return errors.As(err, &api) && api.Status == http.StatusNotFound && strings.Contains(api.Route, "/policies/")
+	return errors.As(err, &api) && api.Status == http.StatusNotFound && !api.InFront && strings.Contains(api.Route, "/policies/")
 }
 
 // conflict returns the 409 that an error carries; nil for any other error.
 func conflict(err error) *loopgrid.APIError {
 	var api *loopgrid.APIError
-	if errors.As(err, &api) && api.Status == http.StatusConflict {
+	if errors.As(err, &api) && api.Status == http.StatusConflict && !api.InFront {
 		return api
 	}
 	return nil

@@ -1,54 +1,75 @@
 package bridge
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
-// The limits of what a person is shown, in characters as they are shown.
+// The limits of what a person is shown, in characters as they are shown. They come from what hosts were seen to show.
 const (
-	maxForm        = 2000 // the whole text
-	maxFormMembers = 25   // members of the proposed action, each on a line of its own
+	maxForm        = 1600 // the whole form: its text and its fields
+	maxFormSummary = 100  // the first line
+	maxFormMembers = 12   // members of the proposed action, each on a line of its own
 	maxFormLine    = 160  // a line about the decision
 	maxFormName    = 60   // of a member
 	maxFormValue   = 120
 	maxFormModel   = 200 // what the model says about it
+	maxSummaryWord = 30  // the type and the tool in the first line
 
 	// maxReason is the longest reason that LoopGrid records, in code points.
 	maxReason = 1000
 )
 
-// formSchema are the two fields of the form. The choice has no default: a person who only confirms what is there has decided
-// nothing.
-func formSchema() json.RawMessage {
-	return json.RawMessage(`{"type":"object","properties":{` +
-		`"action":{"type":"string","title":"Your decision","description":"approve or reject. The choice is yours, whatever the model says.","enum":["approve","reject"]},` +
-		`"reason":{"type":"string","title":"Your reason","description":"Kept as evidence, as you write it. May stay empty.","maxLength":1000}},` +
-		`"required":["action"]}`)
+// undecided is the choice that records nothing. It stands first and there is no default, because some hosts preselect the first value: a
+// person who only confirms what is there has decided nothing.
+const undecided = "undecided"
+
+// formRule is what an answer to the form must be.
+const formRule = "action must be approve, reject or undecided, and reason a text of at most 1000 characters"
+
+// form is what a person is asked.
+type form struct {
+	message string
+	schema  jsontext.Value
 }
 
-// formRule is what an answer to the form has to be.
-const formRule = "action has to be approve or reject, and reason a text of at most 1000 characters"
+// formSchema are the two fields of the form. The description of the choice begins with the decision itself, since some hosts show no
+// more than that line and the first three of the message.
+func formSchema(summary string) jsontext.Value {
+	return evidence.Object(
+		field("type", "object"),
+		raw("properties", evidence.Object(
+			raw("action", evidence.Object(
+				field("type", "string"), field("title", "Your decision"),
+				field("description", summary+". The choice is yours, whatever the model says; undecided records nothing."),
+				raw("enum", texts([]string{undecided, "approve", "reject"})))),
+			raw("reason", evidence.Object(
+				field("type", "string"), field("title", "Your reason"),
+				field("description", "Kept as evidence exactly as you write it. May stay empty."), raw("maxLength", jsontext.Value(strconv.Itoa(maxReason))))))),
+		raw("required", texts([]string{"action"})))
+}
 
-// reviewForm returns the text of the form: what LoopGrid holds of the decision, and only at its end what the model says. Every text
-// in it may come from a model that wants to be approved, so none can pass for another line, hide a part of itself or push another one
-// out of sight. The refusal says why this decision cannot be shown in a form.
-func reviewForm(record *loopgrid.DecisionRecord, p proposal, reviewer string) (text, refusal string) {
+// reviewForm returns the form: what LoopGrid holds of the decision, and only at its end what the model says. Every text in it may come
+// from a model that wants to be approved, so none can pass for another line, hide a part of itself or push another one out of sight. The
+// refusal says why this decision cannot be shown in a form.
+func reviewForm(record *loopgrid.DecisionRecord, p proposal, reviewer string) (f form, refusal string) {
 	created := firstOf(record, "decision_created")
 	if refusal := hidden(created, p.decisionID); refusal != "" {
-		return "", refusal
+		return form{}, refusal
 	}
-	action := evidence.Get(created.Payload, "proposed_action")
+	decisionType, action := evidence.GetText(created.Payload, "decision_type"), evidence.Get(created.Payload, "proposed_action")
 	if action.Kind() != '{' {
-		return "", "LoopGrid does not show its proposed action"
+		return form{}, "LoopGrid does not show its proposed action"
 	}
 	var lines []string
 	for name, value := range evidence.Members(action) {
@@ -56,24 +77,94 @@ func reviewForm(record *loopgrid.DecisionRecord, p proposal, reviewer string) (t
 	}
 	switch {
 	case len(lines) > maxFormMembers:
-		return "", fmt.Sprintf("its proposed action has %d members, and a form shows at most %d", len(lines), maxFormMembers)
+		return form{}, fmt.Sprintf("its proposed action has %d members, and a form shows at most %d", len(lines), maxFormMembers)
 	case len(lines) == 0:
 		lines = []string{"- (empty)"}
 	}
-	text = "LoopGrid waits for a person to review this decision. Your answer is signed and kept as evidence.\n\n" +
-		"- decision: " + p.decisionID + "\n" +
-		"- type: " + plainly(evidence.GetText(created.Payload, "decision_type"), maxFormLine) + "\n" +
+	summary := summaryOf(decisionType, action)
+	if utf8.RuneCountInString(summary) > maxFormSummary {
+		return form{}, "its amount is too long to show in one line"
+	}
+	f.schema = formSchema(summary)
+	f.message = summary + "\n" +
+		"LoopGrid is waiting for a person to review this decision. Your answer is signed and kept as evidence.\n" +
 		"- policy result: " + policyLine(firstOf(record, "policy_evaluated")) + "\n" +
+		"- decision: " + p.decisionID + "\n" +
+		"- type: " + plainly(decisionType, maxFormLine) + "\n" +
 		"- reviewer of record: " + plainly(reviewer, maxFormLine) + "\n\n" +
 		"Proposed action:\n\n" + strings.Join(lines, "\n") + "\n\n" +
 		"The model says: " + modelLine(p)
-	if n := utf8.RuneCountInString(text); n > maxForm {
-		return "", fmt.Sprintf("it takes %d characters to show, and a form has %d", n, maxForm)
+	if n := utf8.RuneCountInString(f.message) + utf8.RuneCount(f.schema); n > maxForm {
+		return form{}, fmt.Sprintf("it needs %d characters, and the form holds %d", n, maxForm)
 	}
-	return text, ""
+	return f, ""
 }
 
-// hidden says why LoopGrid does not show a decision to those who read it; empty where it does.
+// summaryOf is the decision in one line, such as "customer_refund: stripe.refunds.create, amount 720.0, currency USD (+2 more)": its type
+// and its tool, which may be clipped, its amount, which never is, and what else fits of its simple values. It is longer than
+// maxFormSummary only if the amount is.
+func summaryOf(decisionType string, action jsontext.Value) string {
+	line, separator, left := clippedWord(decisionType, maxSummaryWord), ": ", 0
+	add := func(part string, always bool) {
+		reserved := len(" (+12 more)")
+		if part == "" || !always && utf8.RuneCountInString(line+separator+part)+reserved > maxFormSummary {
+			left++
+			return
+		}
+		line, separator = line+separator+part, ", "
+	}
+	first := []string{"tool", "amount", "currency"}
+	for _, name := range first {
+		value := evidence.Get(action, name)
+		text, isText := evidence.Unquote(value)
+		switch {
+		case value == nil:
+		case name == "tool" && isText:
+			add(clippedWord(text, maxSummaryWord), true)
+		default:
+			add(named(name, value), name == "amount")
+		}
+	}
+	for name, value := range evidence.Members(action) {
+		if !slices.Contains(first, name) {
+			add(named(name, value), false)
+		}
+	}
+	if left > 0 {
+		line += fmt.Sprintf(" (+%d more)", left)
+	}
+	return line
+}
+
+// named is a simple value with its name; empty for an object, an array or null.
+func named(name string, value jsontext.Value) string {
+	const whole = 1 << 20
+	switch value.Kind() {
+	case '"':
+		text, _ := evidence.Unquote(value)
+		return plainly(name, maxFormName) + " " + plainly(text, whole)
+	case '0', 't', 'f':
+		return plainly(name, maxFormName) + " " + string(value)
+	default:
+		return ""
+	}
+}
+
+// clippedWord is [plainly] within limit characters, with "…" where it was cut.
+func clippedWord(text string, limit int) string {
+	shown := plainly(text, limit)
+	if utf8.RuneCountInString(shown) <= limit {
+		return shown
+	}
+	end := "…"
+	if strings.HasPrefix(shown, `"`) {
+		end = `…"`
+	}
+	shown, _, _ = strings.Cut(plainly(text, limit-utf8.RuneCountInString(end)), "… (+")
+	return shown + end
+}
+
+// hidden says why LoopGrid does not show a decision to its readers; empty if it does.
 func hidden(created *loopgrid.Event, id string) string {
 	switch {
 	case created == nil || created.DecisionID != id:
@@ -123,8 +214,8 @@ func modelLine(p proposal) string {
 	return p.action + ", " + visible(string(evidence.Text(p.reason)), maxFormModel-len(p.action)-len(", ")-clipMark)
 }
 
-// plainly shows a text as it is where it is one plain word, and as a JSON string elsewhere, so that no text can go on as if another
-// line or another part of the line began.
+// plainly shows a text as it is if it is one plain word, and otherwise as a JSON string, so that no text can look as if another line or
+// another part of the line began.
 func plainly(text string, limit int) string {
 	for _, r := range text {
 		if r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_.-@", r) {
@@ -137,8 +228,8 @@ func plainly(text string, limit int) string {
 	return visible(text, limit)
 }
 
-// visible makes a JSON text fit for a form: what cannot be seen, moves other text or could be taken for markup is shown as the JSON
-// escape that means the same. The text is cut to limit characters; how many of its own are left out is said.
+// visible makes a JSON text fit for a form: what cannot be seen, moves other text or could pass for markup is shown as the JSON escape
+// that means the same. The text is cut to limit characters, followed by how many of its own were cut.
 func visible(text string, limit int) string {
 	var out strings.Builder
 	shown, marks := 0, 0
@@ -162,19 +253,18 @@ func visible(text string, limit int) string {
 	return out.String()
 }
 
-// maxMarks is how many accents may stand on one letter; more of them paint over the lines around.
+// maxMarks is how many accents a letter may have; more of them paint over the lines around.
 const maxMarks = 2
 
-// isVisible says whether a character shows as something and leaves its neighbors where they are: control, bidirectional, joining and
-// filling characters and all blanks but the usual one do not.
+// isVisible says whether a character shows as something and leaves its neighbors in place. Control, bidirectional, joining and filling
+// characters do not, nor do blanks other than the usual one.
 func isVisible(r rune) bool {
 	const braillePatternBlank = '\u2800'
 	return unicode.IsPrint(r) && r != braillePatternBlank && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }
 
-// isMarkup says whether text begins with what could keep a part of it from being seen in a host that shows Markdown or HTML: a tag or
-// a comment, an entity, the target of a link or an image, text struck through. Emphasis hides nothing and stays. Since every line
-// is an item or a paragraph of its own, markup does not reach into the next one.
+// isMarkup says whether text begins with something that could hide a part of it in a host that renders Markdown or HTML: a tag or a
+// comment, an entity, the target of a link or an image, struck-through text. Emphasis hides nothing and stays.
 func isMarkup(text string) bool {
 	if len(text) < 2 {
 		return false

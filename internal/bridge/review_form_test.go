@@ -31,15 +31,42 @@ func TestNoFormWithoutAnAction(t *testing.T) {
 	t.Parallel()
 	p := proposal{"dec_1", "approve", ""}
 	for _, action := range []jsontext.Value{nil, jsontext.Value("null"), jsontext.Value("[]"), jsontext.Value(`"text"`)} {
-		text, refusal := reviewForm(recordOf("t", "r", action), p, "alice")
-		assert.Empty(t, text)
+		f, refusal := reviewForm(recordOf("t", "r", action), p, "alice")
+		assert.Empty(t, f)
 		assert.Equal(t, "LoopGrid does not show its proposed action", refusal)
 	}
-	text, refusal := reviewForm(recordOf("t", "r", jsontext.Value("{}")), p, "alice")
+	f, refusal := reviewForm(recordOf("t", "r", jsontext.Value("{}")), p, "alice")
 	assert.Empty(t, refusal)
-	assert.Contains(t, text, "Proposed action:\n\n- (empty)\n\n")
-	text, _ = reviewForm(recordOf("t", "r", jsontext.Value(" { \"a\" : [ 1 ,\n 2 ] } ")), p, "alice")
-	assert.Contains(t, text, "\n- a: [1,2]\n")
+	assert.Contains(t, f.message, "Proposed action:\n\n- (empty)\n\n")
+	f, _ = reviewForm(recordOf("t", "r", jsontext.Value(" { \"a\" : [ 1 ,\n 2 ] } ")), p, "alice")
+	assert.Contains(t, f.message, "\n- a: [1,2]\n")
+}
+
+// TestTheFirstLine: some hosts show little more than it, so it is the decision itself, with the whole amount.
+func TestTheFirstLine(t *testing.T) {
+	t.Parallel()
+	for action, want := range map[string]string{
+		`{"tool":"stripe.refunds.create","amount":720.0,"currency":"USD"}`: "refund: stripe.refunds.create, amount 720.0, currency USD",
+		`{"a":[],"currency":"USD","b":{},"amount":720.0,"tool":"x"}`:       "refund: x, amount 720.0, currency USD (+2 more)",
+		`{"amount":"1\n000"}`:    `refund: amount "1\n000"`,
+		`{"amount":{"value":1}}`: "refund (+1 more)",
+		`{}`:                     "refund",
+		`{"tool":7,"urgent":true,"why":"two words","n":null}`:             `refund: tool 7, urgent true, why "two words" (+1 more)`,
+		`{"tool":"` + strings.Repeat("t", 31) + `","amount":1e5}`:         "refund: " + strings.Repeat("t", 29) + "…, amount 1e5",
+		`{"tool":"x y` + strings.Repeat("t", 31) + `","amount":1}`:        `refund: "x y` + strings.Repeat("t", 24) + `…", amount 1`,
+		`{"amount":1,"note":"` + strings.Repeat("n", 99) + `","z":false}`: "refund: amount 1, z false (+1 more)",
+		`{"amount":"1\u202e, currency EUR"}`:                              `refund: amount "1\u202e, currency EUR"`,
+		`{"amount":` + strings.Repeat("1", 60) + `,"currency":"USD"}`:     "refund: amount " + strings.Repeat("1", 60) + ", currency USD",
+	} {
+		f, refusal := reviewForm(recordOf("refund", "r", jsontext.Value(action)), proposal{"dec_1", "approve", ""}, "alice")
+		assert.Empty(t, refusal)
+		line, rest, _ := strings.Cut(f.message, "\n")
+		assert.Equal(t, want, line)
+		assert.NotContains(t, strings.Split(rest, "\n")[:4], "", "no blank line among the first five")
+		assert.True(t, strings.HasPrefix(evidence.GetText(f.schema, "properties", "action", "description"), line+". "), "hosts that show little of the message show this")
+	}
+	_, refusal := reviewForm(recordOf(strings.Repeat("refund ", 9), "r", jsontext.Value(`{"tool":"t","amount":`+strings.Repeat("1", 80)+`}`)), proposal{"dec_1", "approve", ""}, "alice")
+	assert.Equal(t, "its amount is too long to show in one line", refusal)
 }
 
 func TestVisible(t *testing.T) {
@@ -91,19 +118,24 @@ func FuzzReviewForm(f *testing.F) {
 		for range evidence.Members(jsontext.Value(action)) {
 			count++
 		}
-		text, refusal := reviewForm(recordOf(decisionType, policyReason, jsontext.Value(action)), proposal{"dec_1", "approve", reason}, "alice")
+		f, refusal := reviewForm(recordOf(decisionType, policyReason, jsontext.Value(action)), proposal{"dec_1", "approve", reason}, "alice")
+		text := f.message
 		if refusal != "" {
-			require.Empty(t, text)
+			require.Empty(t, f)
 			require.Less(t, len(refusal), 200)
 			return
 		}
-		require.LessOrEqual(t, utf8.RuneCountInString(text), maxForm)
+		require.LessOrEqual(t, utf8.RuneCountInString(text)+utf8.RuneCount(f.schema), maxForm)
+		require.True(t, f.schema.IsValid())
 		require.True(t, utf8.ValidString(text))
 		lines := strings.Split(text, "\n")
 		require.Len(t, lines, 11+count)
 		for _, r := range strings.Join(lines, "") {
 			require.True(t, isVisible(r), "%q in %q", r, text)
 		}
+		require.LessOrEqual(t, utf8.RuneCountInString(lines[0]), maxFormSummary)
+		require.Contains(t, lines[0], "amount 720.5")
+		require.False(t, hides.MatchString(lines[0]), lines[0])
 		require.Equal(t, "Proposed action:", lines[7])
 		require.Empty(t, lines[8])
 		amounts := 0

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -52,7 +53,7 @@ func (c *call) ask(ctx context.Context, p proposal) *mcp.CallToolResult {
 		return c.notAsked("LoopGrid takes no reviews with this service key.",
 			sentences("The operator must set LOOPGRID_SERVICE_KEY to a key of this workspace with the scope review.", c.settings.KeyNote()), inLoopGrid)
 	}
-	question := &mcp.ElicitParams{Mode: "form", Message: c.hide.text(form), RequestedSchema: formSchema()}
+	question := &mcp.ElicitParams{Mode: "form", Message: c.hide.text(form.message), RequestedSchema: json.RawMessage(c.hide.json(form.schema))}
 	if !isLegacy(c.req) {
 		return &mcp.CallToolResult{
 			Content:      []mcp.Content{}, // go-sdk would send null, which no client expects
@@ -209,8 +210,12 @@ func (c *call) decided(p proposal, answer *mcp.ElicitResult) (*loopgrid.Review, 
 	}
 	// Hosts let a person write what the form does not offer.
 	action, ok := answer.Content["action"].(string)
-	if !ok || action != "approve" && action != "reject" {
-		return nil, notTaken(p, "the answer does not fit the form: action must be approve or reject")
+	switch {
+	case action == undecided:
+		c.outcome = undecided
+		return nil, failed("Not recorded: "+p.what()+". The person chose undecided.", "Ask again only once the person has decided. "+inLoopGrid)
+	case !ok || action != "approve" && action != "reject":
+		return nil, notTaken(p, "the answer does not fit the form: action must be approve, reject or undecided")
 	}
 	reason, ok := answer.Content["reason"].(string)
 	switch length := utf8.RuneCountInString(reason); {

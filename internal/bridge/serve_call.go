@@ -112,16 +112,18 @@ func (b *Bridge) unknownTool(name string) error {
 const maxNameLogged = 80
 
 // logEnd logs a line for the call: the tool, how long it took, how it ended, and the ids of the JSON-RPC request and of the requests to
-// LoopGrid. It never holds an argument or a word of the result.
+// LoopGrid; of a review also what was decided of which decision, and who confirmed it. It never holds another argument, or a word of the
+// result.
 func (c *call) logEnd(ctx context.Context, wireID string, arrived time.Time, outcome string, handled bool) {
-	var details []slog.Attr
-	if !handled {
+	details := c.reviewDetails
+	switch {
+	case !handled:
 		outcome = loopgrid.Unknown.String()
-	} else {
-		details = c.logDetails
-		if c.outcome != "" {
-			outcome = c.outcome
-		}
+	case c.outcome != "":
+		outcome = c.outcome
+		fallthrough
+	default:
+		details = append(details, c.logDetails...)
 	}
 	c.log.LogAttrs(ctx, slog.LevelInfo, "tool call", append([]slog.Attr{
 		slog.String("tool", text.Clip(c.req.Params.Name, maxNameLogged)),

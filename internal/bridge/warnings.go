@@ -14,7 +14,9 @@ type warningCode string
 
 const (
 	commitmentMismatch warningCode = "commitment_mismatch"
+	largeInteger       warningCode = "large_integer"
 	lineBreakers       warningCode = "line_breakers"
+	noFormShown        warningCode = "no_form_shown"
 	policyNotEnforced  warningCode = "policy_not_enforced"
 	policyResultHidden warningCode = "policy_result_hidden"
 	privacyModeDiffers warningCode = "privacy_mode_differs"
@@ -29,6 +31,8 @@ type WarningCode struct{ Code, Meaning string }
 func WarningCodes() []WarningCode {
 	meanings := map[warningCode]string{
 		commitmentMismatch: "LoopGrid recorded something, but its hash is not the hash of what was sent. Tell the operator and do not rely on the record.",
+		largeInteger:       "An argument holds an integer of absolute value 2^53 or more, however it is spelled. It is recorded as it arrived, but hosts written in JavaScript round such numbers before they send them. If it is an id, send it as a string.",
+		noFormShown:        "A review was recorded for a host that shows no forms: nobody but the host made sure that a person decided. LOOPGRID_MCP_REVIEW_CONFIRMATION=required records nothing there.",
 		lineBreakers:       "A text holds U+2028, U+2029 or U+0085. It is recorded exactly as sent, but loopgrid-verify 0.1.0 cannot read a bundle that discloses it.",
 		policyNotEnforced:  "The decision is in privacy mode proof_only, where LoopGrid cannot see the policy's result: it will neither refuse an action that the policy blocks nor take a review.",
 		policyResultHidden: "The policy's result was recorded by an earlier call, and the decision's privacy mode does not show it.",

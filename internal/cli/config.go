@@ -34,7 +34,7 @@ type setting struct {
 	refer bool // there is no value here: the host is to fill it in
 }
 
-// runConfig prints what a host has to be told to start this program. The text is on stdout, so that it can go into a file or a shell;
+// runConfig prints what sets up a host to start this program. The text is on stdout, so that it can go into a file or a shell;
 // what a person should know is on stderr. Nothing is written: the files of hosts hold other settings too.
 func runConfig(p Process, args []string) int {
 	flags := flag.NewFlagSet("config", flag.ContinueOnError)
@@ -208,8 +208,8 @@ func (s *setup) addSettings(given []string) (warnings []string, err error) {
 		case !known:
 			value = v.Default // where evidence goes should be seen
 		case v.Secret && value != "":
-			warnings = append(warnings, fmt.Sprintf("%s stands in clear in what is printed here, and in what comes of it. "+
-				"With --env %s, without a value, it does not.", v.Name, v.Name))
+			warnings = append(warnings, fmt.Sprintf("%s is printed here in clear, and is in clear wherever you put this. "+
+				"Use --env %s without a value to avoid that.", v.Name, v.Name))
 		}
 		s.env = append(s.env, setting{Variable: v, value: value, refer: value == ""})
 	}

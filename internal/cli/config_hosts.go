@@ -129,7 +129,7 @@ func hosts() []host {
 			refer: dollar, expands: "$",
 			filled: "Gemini CLI replaces %s with the value from its own environment. Variables that look like secrets reach the server only in this way.",
 			notes: []string{
-				"Gemini CLI starts servers only in folders that it was told to trust.",
+				"Gemini CLI starts servers only in trusted folders.",
 				`Without a person (gemini -p) it offers the tools only with --yolo, or if the server has "trust": true.`,
 				"gemini mcp list shows whether the server starts.",
 			},

@@ -191,7 +191,7 @@ func TestConfig_ArrivesAsGiven(t *testing.T) {
 			t.Parallel()
 			for program, env := range map[string]map[string]string{
 				"/usr/local/bin/loopgrid-mcp":  {"LOOPGRID_BASE_URL": "http://127.0.0.1:8000"},
-				"/opt/my tools/it's/größer&\"": {"LOOPGRID_BASE_URL": "https://example.com/a%20b", "LOOPGRID_WORKSPACE": `O'Neill '&' <Söhne>: 1# - yes\no`, "LOOPGRID_EVIDENCE_DIR": `/x/O'Neill "&" <Söhne>: #1 - yes\no`},
+				"/opt/my tools/it's/größer&\"": {"LOOPGRID_BASE_URL": "https://example.com/a%20b", "LOOPGRID_WORKSPACE": `O'Neill '&' <Söhne>: 1# - yes\no`, "LOOPGRID_EVIDENCE_DIR": `/x/O'Neill "&" <Söhne>: 1# - yes\no`},
 			} {
 				args := []string{host, "--env", "LOOPGRID_SERVICE_KEY"}
 				for k, v := range env {
@@ -278,7 +278,7 @@ func TestConfig_Links(t *testing.T) {
 		code, out, errs := configFor("/opt/my tools/a+b", "linux", host, "--name", "ledger", "--env", "LOOPGRID_SERVICE_KEY="+key, "--env", "LOOPGRID_WORKSPACE=a&b=c+d%")
 		require.Equal(t, 0, code, errs)
 		assert.Contains(t, out, key, "it was asked for")
-		assert.Contains(t, strings.Join(strings.Fields(errs), " "), "Warning: LOOPGRID_SERVICE_KEY stands in clear")
+		assert.Contains(t, strings.Join(strings.Fields(errs), " "), "Warning: LOOPGRID_SERVICE_KEY is printed here in clear")
 		found := regexp.MustCompile(`(?m)^  ((?:cursor|vscode|goose):\S+)$`).FindStringSubmatch(errs)
 		require.NotNil(t, found, errs)
 		assert.NotContains(t, found[1], key, "links are passed on")
@@ -469,7 +469,7 @@ func TestConfig_WarnsOfAKeyInTheOpen(t *testing.T) {
 	assert.Contains(t, out, key)
 	assert.NotContains(t, errs, key)
 	said := strings.Join(strings.Fields(errs), " ")
-	assert.Contains(t, said, "Warning: LOOPGRID_SERVICE_KEY stands in clear in what is printed here")
+	assert.Contains(t, said, "Warning: LOOPGRID_SERVICE_KEY is printed here in clear")
 	assert.Contains(t, said, "the service key travels unencrypted")
 }
 

@@ -9,14 +9,14 @@ import (
 	"runtime"
 )
 
-const dirRemedy = "Give this user the right to write there, or set LOOPGRID_EVIDENCE_DIR to a directory that it may write to."
+const dirRemedy = "Let this user write there, or set LOOPGRID_EVIDENCE_DIR to a directory that it can write to."
 
 // checkEvidenceDir finds out whether evidence can be saved. It leaves nothing behind, and does not make the directory: the first
 // download does.
 func (d *doctor) checkEvidenceDir() {
 	dir := d.settings.EvidenceDir
 	if dir.Path == "" {
-		d.info(idDir, "evidence directory: not checked, the settings above have to be mended first")
+		d.info(idDir, "evidence directory: not checked, fix the settings above first")
 		return
 	}
 	d.info(idDir, fmt.Sprintf("evidence directory: %s (%s)", dir.Path, dir.Why))
@@ -24,7 +24,7 @@ func (d *doctor) checkEvidenceDir() {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && isLink(dir.Path):
 		d.fail(idDirWritable, "evidence directory writable: no, it is a link to something that does not exist",
-			"Make the directory that the link names, or set LOOPGRID_EVIDENCE_DIR to a directory.")
+			"Create the directory that the link points to, or set LOOPGRID_EVIDENCE_DIR to a directory.")
 		return
 	case errors.Is(err, fs.ErrNotExist):
 		d.checkMissingDir(dir.Path)
@@ -89,10 +89,10 @@ func (d *doctor) checkMissingDir(dir string) {
 		above = filepath.Dir(above)
 	}
 	if err := tryDir(above); err != nil {
-		d.fail(idDirWritable, fmt.Sprintf("evidence directory writable: no, it cannot be made in %s: %s", above, reason(err)), dirRemedy)
+		d.fail(idDirWritable, fmt.Sprintf("evidence directory writable: no, it cannot be created in %s: %s", above, reason(err)), dirRemedy)
 		return
 	}
-	d.ok(idDirWritable, "evidence directory writable: yes, it is made on first use")
+	d.ok(idDirWritable, "evidence directory writable: yes, it will be created on first use")
 	d.checkSpace(above)
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
-// programName is what hosts are told to start.
+// programName is the name under which hosts start this program.
 const programName = "loopgrid-mcp"
 
-// checkHost tells what a host on this machine would start, and with which settings.
+// checkHost shows what a host on this machine would start, and with which settings.
 func (d *doctor) checkHost() {
 	d.checkLock()
 	d.info(idProgram, fmt.Sprintf("program: %s, version %s", known(d.process.Executable), Version))
@@ -24,28 +24,28 @@ func (d *doctor) checkHost() {
 	if set := d.settings.Set; len(set) > 0 {
 		d.info(idVariables, "settings from the environment: "+strings.Join(set, ", "))
 	} else {
-		d.info(idVariables, "settings from the environment: none, so each has its default (what a host's file sets is not seen here)")
+		d.info(idVariables, "settings from the environment: none, so each has its default (settings in a host's own file are not visible here)")
 	}
 	if unread := d.settings.Unread; len(unread) > 0 {
 		d.info(idUnread, "variables that this program does not read: "+strings.Join(unread, ", "))
 	}
 }
 
-// checkLock finds out whether other processes are kept from writing at the same time.
+// checkLock finds out whether other processes are prevented from writing at the same time.
 func (d *doctor) checkLock() {
-	const unlocked = "write lock: other processes of this user are not kept out, "
+	const unlocked = "write lock: other processes of this user are not excluded, "
 	if d.settings.WriteLock == config.WriteLockOff {
-		return // LoopGrid's database decides whether that is right: it was told there
+		return // checkUnlocked has judged it by LoopGrid's database
 	}
 	dir, err := d.process.lockDir()
 	if err != nil {
-		d.warn(idWriteLock, unlocked+err.Error(), "On SQLite do not let two hosts write at once.")
+		d.warn(idWriteLock, unlocked+err.Error(), "On SQLite, do not let two hosts write at once.")
 		return
 	}
 	if err := loopgrid.CheckLockDir(dir); err != nil {
 		d.warn(idWriteLock, unlocked+err.Error(),
-			fmt.Sprintf("Remove %s, which is made anew as a folder of this user alone (mode 0700); where another user owns it, have them or an administrator do it. "+
-				"Until then do not let two hosts write at once on SQLite.", dir))
+			fmt.Sprintf("Remove %s; it will be created again as a private folder of this user (mode 0700). If another user owns it, ask them or an administrator to remove it. "+
+				"Until then, do not let two hosts write at once on SQLite.", dir))
 		return
 	}
 	d.ok(idWriteLock, "write lock: shared by all processes of this user on this machine")
@@ -75,7 +75,7 @@ func sameFile(a, b string) bool {
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// recognize says what kind of program a file is by what stands in it: it is not run, since it could be anything.
+// recognize says what kind of program a file is by its content. It does not run it, since it could be anything.
 func recognize(path string) string {
 	f, err := config.Open(path) // what a host would start
 	if err != nil {
@@ -103,5 +103,5 @@ func recognize(path string) string {
 	return "not a build of this program"
 }
 
-// modulePath stands in every build of this program, where Go keeps what it was built from.
+// modulePath is in every build of this program, in Go's build information.
 func modulePath() []byte { return []byte("github.com/loopgridio/loopgrid-mcp/cmd/loopgrid-mcp") }

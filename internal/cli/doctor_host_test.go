@@ -103,7 +103,7 @@ func TestDoctorEvidenceDirectory(t *testing.T) {
 	t.Setenv("LOOPGRID_EVIDENCE_DIR", dir)
 	out := local(t, "")
 	assert.Regexp(t, regexp.QuoteMeta("[INFO] evidence directory: "+dir+" (set by LOOPGRID_EVIDENCE_DIR)\n"+
-		"[OK] evidence directory writable: yes, it is made on first use\n[OK] evidence directory free space: ")+`\d+\.\d [KMGT]iB\n\[`, out)
+		"[OK] evidence directory writable: yes, it will be created on first use\n[OK] evidence directory free space: ")+`\d+\.\d [KMGT]iB\n\[`, out)
 	assert.NotContains(t, out, "evidence directory mode")
 	assert.Empty(t, filesIn(t, base), "nothing is made")
 
@@ -142,7 +142,7 @@ func TestDoctorEvidenceDirectoryThatCannotBeWritten(t *testing.T) {
 	t.Setenv("LOOPGRID_EVIDENCE_DIR", dir)
 	assert.Contains(t, local(t, ""), "[FAIL] evidence directory writable: no, permission denied\n  → Give this user the right to write there")
 	t.Setenv("LOOPGRID_EVIDENCE_DIR", filepath.Join(dir, "new"))
-	assert.Contains(t, local(t, ""), "[FAIL] evidence directory writable: no, it cannot be made in "+dir+": permission denied\n")
+	assert.Contains(t, local(t, ""), "[FAIL] evidence directory writable: no, it cannot be created in "+dir+": permission denied\n")
 }
 
 func TestDoctorFindsALockFolderThatCannotBeUsed(t *testing.T) {
@@ -163,7 +163,7 @@ func TestDoctorFindsALockFolderThatCannotBeUsed(t *testing.T) {
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	assert.Contains(t, examine(), ok)
 	require.NoError(t, os.Chmod(dir, 0o777)) //nolint:gosec // what is refused
-	assert.Contains(t, examine(), "[WARN] write lock: other processes of this user are not kept out, "+dir+" has mode -rwxrwxrwx instead of 0700\n"+
-		"  → Remove "+dir+", which is made anew as a folder of this user alone (mode 0700); where another user owns it, have them or an administrator do it. "+
-		"Until then do not let two hosts write at once on SQLite.\n")
+	assert.Contains(t, examine(), "[WARN] write lock: other processes of this user are not excluded, "+dir+" has mode -rwxrwxrwx instead of 0700\n"+
+		"  → Remove "+dir+"; it will be created again as a private folder of this user (mode 0700). If another user owns it, ask them or an administrator to remove it. "+
+		"Until then, do not let two hosts write at once on SQLite.\n")
 }

@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,7 +20,7 @@ import (
 
 const (
 	wrongAddress  = "Check host, port and base path of LOOPGRID_BASE_URL: LoopGrid answers GET /health below it."
-	startLoopGrid = "Start LoopGrid, or set LOOPGRID_BASE_URL to where it runs."
+	startLoopGrid = "Start LoopGrid, or set LOOPGRID_BASE_URL to its address."
 )
 
 // Windows numbers its socket errors differently from the constants that Go invents for it.
@@ -69,12 +68,8 @@ func (d *doctor) diagnoseStatus(ctx context.Context, api *loopgrid.APIError) (te
 		if strange, err := d.client.Inspect(ctx); err == nil && strange.WantsTLS {
 			return fmt.Sprintf("%s asks for https", base), fmt.Sprintf("Set LOOPGRID_BASE_URL to https://%s%s.", base.Host, base.Path)
 		}
-	case api.Status == http.StatusBadGateway, api.Status == http.StatusServiceUnavailable, api.Status == http.StatusGatewayTimeout:
-		between := "the gateway or proxy before it"
-		if proxy := d.client.Proxy(); proxy != "" {
-			between = "the proxy " + proxy
-		}
-		return api.Error(), "This is " + between + " speaking, which does not reach LoopGrid: start LoopGrid, or mend the way there."
+	case api.Status == http.StatusUnauthorized, api.Status == http.StatusForbidden, api.InFront && api.Status >= http.StatusInternalServerError:
+		return api.Error(), api.Remedy()
 	}
 	if api.Status >= http.StatusInternalServerError {
 		return api.Error(), "LoopGrid's operator should look at its log."
@@ -112,7 +107,7 @@ func (d *doctor) diagnoseConnection(ctx context.Context, err error, proxy string
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return fmt.Sprintf("%sits host name %s cannot be resolved", unreachable, base.Hostname()),
-			"Check the spelling in LOOPGRID_BASE_URL; a name that only a VPN or a container network knows is not known outside of it."
+			"Check the spelling in LOOPGRID_BASE_URL; a name of a VPN or a container network is known only inside it."
 	case errors.As(err, &dns):
 		return fmt.Sprintf("%sno name server answered for its host name %s", unreachable, base.Hostname()), "Check this machine's network and its DNS settings."
 	case isErrno(err, syscall.ECONNREFUSED, wsaConnectionRefused):
@@ -125,7 +120,7 @@ func (d *doctor) diagnoseConnection(ctx context.Context, err error, proxy string
 		return fmt.Sprintf("the connection to %s was reset before GET /health was answered", base.Host), d.elsewhereOr(ctx, cutRemedy+orHTTPS(base))
 	case sent && timedOut(err):
 		return fmt.Sprintf("%s accepts the connection, but did not answer GET /health within %s", base, seconds(d.settings.Timeout)),
-			d.elsewhereOr(ctx, "LoopGrid hangs, or another service has the port: look at LoopGrid's log, then start it anew.")
+			d.elsewhereOr(ctx, "LoopGrid hangs, or another service has the port: look at LoopGrid's log, then restart it.")
 	case sent:
 		return err.Error(), d.elsewhereOr(ctx, cutRemedy+orHTTPS(base))
 	case timedOut(err):
@@ -195,7 +190,7 @@ func (d *doctor) diagnoseTLS(err error) (text, remedy string) {
 		return fmt.Sprintf("%sits certificate is for another host name than %s", unreachable, base.Hostname()),
 			fmt.Sprintf("Use a name of the certificate in LOOPGRID_BASE_URL (%s), or have the certificate renewed for this one.", known(shortList(names)))
 	case errors.As(err, &unknown):
-		return unreachable + "its certificate is signed by an unknown authority", trustRemedy()
+		return unreachable + "its certificate is signed by an unknown authority", trustRemedy
 	case errors.As(err, &verification):
 		return unreachable + "its certificate is not valid", "Have the certificate of " + base.Hostname() + " renewed."
 	case strings.Contains(errText(err), "remote error: tls:"):
@@ -205,14 +200,7 @@ func (d *doctor) diagnoseTLS(err error) (text, remedy string) {
 		fmt.Sprintf("If LoopGrid speaks plain http there, set LOOPGRID_BASE_URL to http://%s%s.", base.Host, base.Path)
 }
 
-// trustRemedy says how to make an authority known on this system.
-func trustRemedy() string {
-	const where = "If it is your own authority or that of a proxy that reads TLS, "
-	if runtime.GOOS == "windows" || runtime.GOOS == "darwin" {
-		return where + "add its certificate to the trusted roots of this system."
-	}
-	return where + "put its certificate into a file and name the file in SSL_CERT_FILE, which the host has to pass on."
-}
+const trustRemedy = "If it is your own authority or that of a proxy that reads TLS, put its certificate into a PEM file and set LOOPGRID_CA_FILE to that file."
 
 func day(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
 
@@ -263,7 +251,7 @@ func (d *doctor) elsewhere(ctx context.Context) string {
 		const patience = 2 * time.Second
 		client := loopgrid.New(loopgrid.Options{
 			BaseURL: &candidate, Workspace: d.settings.Workspace, UserAgent: "loopgrid-mcp/" + Version, Timeout: min(d.settings.Timeout/2, patience),
-			Transport: d.process.Transport,
+			CACertificates: d.settings.CACertificates, Transport: d.process.Transport,
 		})
 		if health, err := client.Health(ctx); err == nil && health.Service == "loopgrid" {
 			return candidate.String()

@@ -74,7 +74,7 @@ func TestDoctorNothingListens(t *testing.T) {
 	require.NotEqual(t, address, free.Addr().String())
 	quiet(t)
 	t.Setenv("LOOPGRID_BASE_URL", "http://"+free.Addr().String())
-	unreached(t, `LoopGrid is not reachable: the connection was refused: nothing listens at 127\.0\.0\.1:\d+`, `Start LoopGrid, or set LOOPGRID_BASE_URL to where it runs\. In a container 127\.0\.0\.1 is the container itself\.`)
+	unreached(t, `LoopGrid is not reachable: the connection was refused: nothing listens at 127\.0\.0\.1:\d+`, `Start LoopGrid, or set LOOPGRID_BASE_URL to its address\. In a container 127\.0\.0\.1 is the container itself\.`)
 }
 
 func TestDoctorNoSuchName(t *testing.T) {
@@ -148,9 +148,9 @@ func TestDoctorAnotherService(t *testing.T) {
 		"broken JSON":     {page(200, "application/json", "{"), `the answer to GET /health cannot be used: the answer is not valid JSON`, `Check host`},
 		"JSON of another": {page(200, "application/json", `{"status":"UP","service":"billing"}`), `another service answers at \S+/base: it does not call itself loopgrid`, `Check host`},
 		"no such page":    {http.NotFoundHandler(), `\S+/base answers 404 to GET /health, which LoopGrid does not: another service, another base path, or something in between`, `Check host`},
-		"asks to log in":  {page(401, "text/html", "private"), `\S+/base answers 401 to GET /health, which .*`, `Check host`},
-		"gateway":         {page(502, "text/html", "<html>private"), `LoopGrid answered 502 to GET /health`, `This is the gateway or proxy before it speaking`},
-		"fails":           {page(500, "text/plain", "private"), `LoopGrid answered 500 to GET /health`, `look at its log`},
+		"asks to log in":  {page(401, "text/html", "private"), `something in front of LoopGrid answered 401 to GET /health`, `It requires a login of its own`},
+		"gateway":         {page(502, "text/html", "<html>private"), `something in front of LoopGrid answered 502 to GET /health`, `The gateway in front of LoopGrid cannot reach it`},
+		"fails":           {page(500, "text/plain", "private"), `something in front of LoopGrid answered 500 to GET /health`, `The gateway in front of LoopGrid failed`},
 		"to https": {
 			http.RedirectHandler("https://user:private@loopgrid.example/base/health?private=1", http.StatusPermanentRedirect), `\S+/base redirects \(308\) from http to https, and redirects are never followed`,
 			`If https://loopgrid\.example/base is your LoopGrid, set LOOPGRID_BASE_URL to it\.`,
@@ -195,6 +195,15 @@ func certificate(t *testing.T, expires time.Time, names ...string) tls.Certifica
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
+// trust puts the certificate of a server into LOOPGRID_CA_FILE.
+func trust(t *testing.T, config *tls.Config) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "ca.pem")
+	block := &pem.Block{Type: "CERTIFICATE", Bytes: config.Certificates[0].Certificate[0]}
+	require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
+	t.Setenv("LOOPGRID_CA_FILE", path)
+}
+
 func TestDoctorTLS(t *testing.T) {
 	next := time.Now().AddDate(0, 1, 0)
 	serveTLS := func(t *testing.T, config *tls.Config) string {
@@ -220,7 +229,7 @@ func TestDoctorTLS(t *testing.T) {
 		},
 		"unknown authority": {
 			&tls.Config{Certificates: []tls.Certificate{certificate(t, next, "127.0.0.1")}},
-			`its certificate is signed by an unknown authority`, `If it is your own authority`,
+			`its certificate is signed by an unknown authority`, `set LOOPGRID_CA_FILE to that file`,
 		},
 		"no common version": {&tls.Config{
 			Certificates: []tls.Certificate{certificate(t, next, "127.0.0.1")},
@@ -233,15 +242,21 @@ func TestDoctorTLS(t *testing.T) {
 			quiet(t)
 			t.Setenv("LOOPGRID_BASE_URL", serveTLS(t, tt.config))
 			if strings.Contains(name, "expired") || strings.Contains(name, "wrong") {
-				// Windows looks at the authority first, and only then at dates and names.
-				path := filepath.Join(t.TempDir(), "ca.pem")
-				block := &pem.Block{Type: "CERTIFICATE", Bytes: tt.config.Certificates[0].Certificate[0]}
-				require.NoError(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
-				t.Setenv("LOOPGRID_CA_FILE", path)
+				trust(t, tt.config) // Windows looks at the authority first, and only then at dates and names
 			}
 			unreached(t, "LoopGrid is not reachable: "+tt.text, tt.remedy)
 		})
 	}
+	t.Run("own authority", func(t *testing.T) {
+		config := &tls.Config{Certificates: []tls.Certificate{certificate(t, next, "127.0.0.1")}}
+		quiet(t)
+		t.Setenv("LOOPGRID_BASE_URL", serveTLS(t, config))
+		trust(t, config)
+		code, out := examine(t)
+		assert.Equal(t, 0, code)
+		assert.Contains(t, out, "[OK] LoopGrid reachable: https://127.0.0.1:")
+		assert.Contains(t, out, "[INFO] certificate authorities: the system's, and 1 certificate from LOOPGRID_CA_FILE\n")
+	})
 	t.Run("http on the port of https", func(t *testing.T) {
 		url := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{certificate(t, next, "127.0.0.1")}})
 		quiet(t)
@@ -318,7 +333,7 @@ func TestDoctorProxy(t *testing.T) {
 			"[FAIL] LoopGrid is not reachable: the proxy HOST asks for a user name and a password (407)\n  → Add loopgrid.example to NO_PROXY",
 		}},
 		{"does not get there", "http://loopgrid.example:8000", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, 1, []string{
-			"[FAIL] LoopGrid answered 503 to GET /health\n  → This is the proxy HOST speaking, which does not reach LoopGrid",
+			"[FAIL] something in front of LoopGrid answered 503 to GET /health\n  → The gateway in front of LoopGrid cannot reach it",
 		}},
 		{"refuses the tunnel", "https://loopgrid.example", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, 1, []string{
 			"[FAIL] LoopGrid is not reachable: the proxy HOST in between does not let the connection through\n  → Add loopgrid.example to NO_PROXY",

@@ -78,7 +78,7 @@ func (d *doctor) checkWay() {
 // checkHealth finds out whether LoopGrid answers at the address.
 func (d *doctor) checkHealth(ctx context.Context) (health loopgrid.Health, reached bool) {
 	if d.client == nil {
-		d.info(idReachable, "LoopGrid: not checked, the settings above have to be mended first")
+		d.info(idReachable, "LoopGrid: not checked, fix the settings above first")
 		return health, false
 	}
 	health, err := d.client.Health(ctx)
@@ -111,7 +111,7 @@ func (d *doctor) checkDecisions(newest string) {
 func (d *doctor) checkReady(ctx context.Context) bool {
 	ready, err := d.client.Ready(ctx)
 	if err != nil {
-		d.fail(idDatabase, err.Error(), "LoopGrid runs, but it cannot record: its operator should look at its database and its log.")
+		d.fail(idDatabase, err.Error(), "LoopGrid is running but cannot record: its operator should look at its database and log.")
 		return false
 	}
 	d.ok(idDatabase, "database: "+known(ready.Database))
@@ -123,7 +123,7 @@ func (d *doctor) checkReady(ctx context.Context) bool {
 func (d *doctor) checkSystem(ctx context.Context) {
 	info, err := d.client.SystemInfo(ctx)
 	if err != nil {
-		d.info(idProvider, "set-up of LoopGrid: not checked, "+plain(err))
+		d.info(idProvider, "setup of LoopGrid: not checked, "+plain(err))
 		if d.settings.WriteLock == config.WriteLockOff {
 			d.checkUnlocked("")
 		}
@@ -139,7 +139,7 @@ func (d *doctor) checkSystem(ctx context.Context) {
 	}
 	if info.NoLifecycle {
 		d.warn(idLifecycle, "lifecycle rules enforced: no, LoopGrid records actions that were blocked or not approved",
-			"Have LoopGrid's operator switch lifecycle enforcement on.")
+			"Ask LoopGrid's operator to switch lifecycle enforcement on.")
 	} else {
 		d.info(idLifecycle, "lifecycle rules enforced: yes")
 	}
@@ -196,7 +196,7 @@ func (d *doctor) checkKey(ctx context.Context) (newest, unreadable string) {
 		d.fail(idKey, "service key: none is set, and LoopGrid asks for one", join("Set LOOPGRID_SERVICE_KEY to "+d.goodKey()+"; LoopGrid's operator can make one.", d.settings.KeyNote()))
 		return "", unreadable
 	case denied > 0 && granted == 0:
-		d.fail(idKey, "service key: refused; it is wrong, revoked or expired, or has none of the scopes it needs (LoopGrid does not tell which)",
+		d.fail(idKey, "service key: refused; it is wrong, revoked or expired, or has none of the scopes it needs (LoopGrid does not say which)",
 			join("Set LOOPGRID_SERVICE_KEY to "+d.goodKey()+"; LoopGrid's operator can make one.", d.settings.KeyNote()))
 		return "", unreadable
 	case granted == 0:
@@ -327,7 +327,7 @@ func (d *doctor) checkChain(ctx context.Context, newest, unreadable string) {
 	case err != nil && (ctx.Err() != nil || timedOut(err)):
 		d.warn(idChain, "chain: not checked, LoopGrid had no answer after "+seconds(took), slow)
 	case err != nil:
-		d.warn(idChain, "chain: not checked, "+plain(err), "Run doctor again; LoopGrid's log says more.")
+		d.warn(idChain, "chain: not checked, "+plain(err), "Run doctor again, and see LoopGrid's log.")
 	case !v.Valid:
 		first, all := v.FirstFailure()
 		where := ""
@@ -338,8 +338,8 @@ func (d *doctor) checkChain(ctx context.Context, newest, unreadable string) {
 			where += fmt.Sprintf(" (%d events in all)", all)
 		}
 		d.fail(idChain, fmt.Sprintf("chain: NOT VALID%s (checked in %s)", where, seconds(took)),
-			"Evidence of this workspace was altered, lost or forked (on SQLite, two writes at once do that), and this cannot be mended: "+
-				"keep LoopGrid's database as it is, tell its operator, and go on in a new workspace.")
+			"Evidence of this workspace was altered, lost or forked (on SQLite, two writes at once do that), and this cannot be repaired: "+
+				"leave LoopGrid's database as it is, tell its operator, and continue in a new workspace.")
 	default:
 		text := fmt.Sprintf("chain: valid, %s events checked in %s", known(v.Events()), seconds(took))
 		if took > d.settings.Timeout/2 {
@@ -366,7 +366,7 @@ func plain(err error) string {
 	case errors.As(err, &api):
 		return fmt.Sprintf("LoopGrid answered %d to %s %s", api.Status, api.Method, api.Route)
 	case errors.As(err, &transport) && !transport.Sent() && errors.Is(err, context.DeadlineExceeded):
-		return "the time was used up"
+		return "the time ran out"
 	}
 	return err.Error()
 }
@@ -378,11 +378,11 @@ func probeRemedy(err error) string {
 	case errors.As(err, &api) && api.Status == http.StatusTooManyRequests:
 		return fmt.Sprintf("LoopGrid limits the number of requests: run doctor again in %d s.", int(api.RetryAfter.Seconds())+1)
 	case errors.As(err, &api) && api.Status < http.StatusInternalServerError:
-		return "These are not LoopGrid's words: a proxy, gateway or firewall in between may keep its API away. Ask whoever runs it to let " + api.Route + " through."
+		return "LoopGrid does not answer like this: a proxy, gateway or firewall in between may block its API. Ask whoever runs it to let " + api.Route + " through."
 	case errors.As(err, &api):
-		return "LoopGrid, or a gateway before it, failed: its operator should look at the log."
+		return "LoopGrid or a gateway in front of it failed: its operator should look at the log."
 	}
-	return "LoopGrid answered before, and did not this time: it may be overloaded, or LOOPGRID_MCP_TIMEOUT_SECONDS too short. Its log says more."
+	return "LoopGrid answered earlier requests but not this one: it may be overloaded, or LOOPGRID_MCP_TIMEOUT_SECONDS is too short. See its log."
 }
 
 func join(sentences ...string) string {

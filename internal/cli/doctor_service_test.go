@@ -67,7 +67,7 @@ func TestDoctorTellsKeysApart(t *testing.T) {
 
 	const (
 		accepted = "[OK] service key: accepted\n"
-		refused  = "[FAIL] service key: refused; it is wrong, revoked or expired, or has none of the scopes it needs (LoopGrid does not tell which)\n" +
+		refused  = "[FAIL] service key: refused; it is wrong, revoked or expired, or has none of the scopes it needs (LoopGrid does not say which)\n" +
 			"  → Set LOOPGRID_SERVICE_KEY to a key of workspace default with the scopes ingest and read; LoopGrid's operator can make one.\n" +
 			"[INFO] chain: not checked, reading is refused\n"
 		holds = "[OK] workspace default holds decisions: yes\n"
@@ -235,17 +235,17 @@ func TestDoctorWithAServiceInTrouble(t *testing.T) {
 	}{
 		"database down": {routes{"/ready": answering(503, `{"detail":"Not ready: OperationalError"}`)}, 1, 0, []string{
 			"[OK] LoopGrid reachable: ",
-			"[FAIL] LoopGrid answered 503 to GET /ready: Not ready: OperationalError\n  → LoopGrid runs, but it cannot record: its operator should look at its database and its log.\n",
+			"[FAIL] LoopGrid answered 503 to GET /ready: Not ready: OperationalError\n  → LoopGrid is running but cannot record: its operator should look at its database and log.\n",
 			"[INFO] key, scopes and chain: not checked, LoopGrid is not ready\n",
 		}},
 		"database hangs": {routes{"/ready": nil}, 1, 20 * time.Second, []string{"[FAIL] LoopGrid did not answer GET /ready in time\n"}},
 		"list fails": {routes{"/api/v1/decisions": answering(500, private)}, 1, 0, []string{
-			"[FAIL] scope read: not checked, LoopGrid answered 500 to GET /api/v1/decisions\n  → LoopGrid, or a gateway before it, failed: its operator should look at the log.\n",
+			"[FAIL] scope read: not checked, LoopGrid answered 500 to GET /api/v1/decisions\n  → LoopGrid or a gateway in front of it failed: its operator should look at the log.\n",
 			"[INFO] chain: not checked, LoopGrid answered 500 to GET /api/v1/decisions\n",
 		}},
 		"list hangs": {routes{"/api/v1/decisions": nil}, 1, 20 * time.Second, []string{"[FAIL] scope read: not checked, LoopGrid did not answer GET /api/v1/decisions in time\n"}},
 		"API kept away": {routes{"/api/v1/decisions": answering(403, private), "/evaluate": answering(403, private), "/reviews": answering(403, private)}, 1, 0, []string{
-			"[FAIL] service key: not checked, LoopGrid answered 403 to GET /api/v1/decisions\n  → These are not LoopGrid's words: a proxy, gateway or firewall in between may keep its API away.",
+			"[FAIL] service key: not checked, LoopGrid answered 403 to GET /api/v1/decisions\n  → LoopGrid does not answer like this: a proxy, gateway or firewall in between may block its API.",
 		}},
 		"evaluate elsewhere": {routes{"/evaluate": answering(404, `{"detail":"Not Found"}`)}, 1, 0, []string{
 			"[FAIL] scope ingest: not checked, LoopGrid answered 404 to POST /api/v1/workspaces/{w}/policies/evaluate\n",
@@ -271,7 +271,7 @@ func TestDoctorWithAServiceInTrouble(t *testing.T) {
 			"[WARN] chain: not checked, the answer to GET /api/v1/decisions/{id}/verify cannot be used: ",
 		}},
 		"old service": {routes{"/system/info": answering(404, `{"detail":"Not Found"}`)}, 0, 0, []string{
-			"[INFO] set-up of LoopGrid: not checked, LoopGrid answered 404 to GET /api/v1/system/info\n",
+			"[INFO] setup of LoopGrid: not checked, LoopGrid answered 404 to GET /api/v1/system/info\n",
 		}},
 		"a service in production": {routes{"/system/info": answering(200, `{"environment":"production","database":{"provider":"sqlite"},`+
 			`"lifecycle":{"enforced":false},"deployment_security":{"human_auth_required":false}}`)}, 0, 0, []string{

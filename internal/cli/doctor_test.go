@@ -146,7 +146,7 @@ func TestDoctorWithBrokenSettings(t *testing.T) {
 	assert.Contains(t, out, "[FAIL] LOOPGRID_BASE_URL ")
 	assert.Contains(t, out, "[FAIL] LOOPGRID_MCP_ENABLE_REVIEW_TOOL ")
 	assert.Contains(t, out, "[WARN] LOOPGRID_SERVICE_KY is set")
-	assert.Contains(t, out, "[INFO] LoopGrid: not checked, the settings above have to be mended first\n")
+	assert.Contains(t, out, "[INFO] LoopGrid: not checked, fix the settings above first\n")
 	assert.Contains(t, out, "[OK] evidence directory writable: yes\n", "what can be checked is")
 	assert.NotContains(t, out, "private.example")
 	assert.NotContains(t, out, "perhaps")

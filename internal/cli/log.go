@@ -65,7 +65,7 @@ func (w *logWriter) write(out io.Writer, lines []byte) {
 		lines = fmt.Appendf(lines, droppedLines, n)
 	}
 	if len(lines) > 0 {
-		_, _ = out.Write(lines) // nobody is left to be told
+		_, _ = out.Write(lines) // there is nobody left to report it to
 	}
 }
 

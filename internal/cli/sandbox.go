@@ -51,7 +51,7 @@ func runSandbox(ctx context.Context, p Process, args []string) int {
 	}
 	s := sandbox.New(o)
 	introduce(out, p, s, listener.Addr().String(), *auth)
-	server := sandboxServer(s.Local(*addr))
+	server := sandboxServer(s.Local(*addr, listener.Addr().String()))
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
@@ -96,16 +96,14 @@ func introduce(out io.Writer, p Process, s *sandbox.Server, listening string, au
 	page, key := "http://"+address+"/", ""
 	if auth {
 		b.WriteString("Keys of workspace default (LOOPGRID_SERVICE_KEY):\n")
-		for _, scopes := range [][]string{{"ingest", "read"}, {"ingest", "read", "review"}, {"admin"}} {
-			secret := s.CreateKey("default", scopes...)
+		issue := func(scopes ...string) (secret string) {
+			secret = s.CreateKey("default", scopes...)
 			fmt.Fprintf(&b, "  %s  %v\n", secret, scopes)
-			if key == "" {
-				key = secret
-			}
-			if scopes[0] == "admin" {
-				page += "#key=" + secret
-			}
+			return secret
 		}
+		key = issue("ingest", "read")
+		issue("ingest", "read", "review")
+		page += "#key=" + issue("admin")
 	}
 	doctor, config := "loopgrid-mcp doctor", "loopgrid-mcp config HOST"
 	set := func(name, value string) {

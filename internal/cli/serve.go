@@ -27,7 +27,7 @@ func runServe(ctx context.Context, p Process) int {
 		fmt.Fprintln(stderr, "loopgrid-mcp: stdin is connected to nothing, so no MCP host can speak to it: start it from a host; containers need docker run -i, or stdin_open: true in compose.")
 	}
 	if p.Terminal {
-		fmt.Fprintln(stderr, "loopgrid-mcp is waiting for an MCP host on stdin. loopgrid-mcp config HOST prints how to tell a host about it, loopgrid-mcp doctor checks the set-up; Ctrl-C ends it.")
+		fmt.Fprintln(stderr, "loopgrid-mcp is waiting for an MCP host on stdin. loopgrid-mcp config HOST prints how to set up a host, loopgrid-mcp doctor checks the setup; Ctrl-C quits.")
 	}
 	b := bridge.New(bridge.Options{Settings: settings, Version: Version, Client: newClient(p, settings, log), Log: log})
 	if err := b.Serve(ctx, p.Stdin, p.Stdout, p.Stop); err != nil {
@@ -48,7 +48,7 @@ func newClient(p Process, s config.Settings, log *slog.Logger) *loopgrid.Client 
 	}
 	return loopgrid.New(loopgrid.Options{
 		BaseURL: s.BaseURL, Workspace: s.Workspace, ServiceKey: s.ServiceKey.Reveal(), UserAgent: "loopgrid-mcp/" + Version,
-		Timeout: s.Timeout, MaxEvidenceBytes: s.MaxEvidenceBytes, LockDir: lockDir, Transport: p.Transport, Log: log,
+		Timeout: s.Timeout, MaxEvidenceBytes: s.MaxEvidenceBytes, LockDir: lockDir, CACertificates: s.CACertificates, Transport: p.Transport, Log: log,
 	})
 }
 

@@ -79,7 +79,7 @@ type Settings struct {
 	// alphabetical order. Most belong to the service.
 	Unread []string
 
-	// Problems is what keeps calls from being served, in the order of [Variables].
+	// Problems says why calls cannot be served, in the order of [Variables].
 	Problems []Problem
 	// Warnings is what the operator should know and nothing depends on.
 	Warnings []Warning
@@ -178,8 +178,8 @@ func LoadFrom(environ []string) Settings {
 	return parse(given, names)
 }
 
-// ProblemsFor returns the problems that keep calls of the scope from being
-// served: those of every call and those of the scope itself.
+// ProblemsFor returns the problems because of which calls of the scope
+// cannot be served: those of every call and those of the scope itself.
 func (s Settings) ProblemsFor(scope Scope) []Problem {
 	var found []Problem
 	for _, p := range s.Problems {
@@ -196,7 +196,7 @@ func (s Settings) ProblemsFor(scope Scope) []Problem {
 // the text of a refusal by LoopGrid. It is empty where there is nothing to say.
 func (s Settings) KeyNote() string {
 	for _, w := range s.Warnings {
-		if w.Variable == serviceKey && w.Message != shortKey {
+		if w.Variable == serviceKey && w.Message != shortKey || w.Variable == serviceKeyFile && !s.ServiceKey.IsSet() {
 			return w.Message + " " + w.Remedy
 		}
 	}

@@ -112,7 +112,7 @@ func (p place) evidenceDir(given string) (EvidenceDir, *fault) {
 		return EvidenceDir{}, wrong
 	case !utf8.ValidString(found.Path):
 		// A result is JSON: it could not tell where the file is.
-		return EvidenceDir{}, &fault{"leads to a directory whose path is not UTF-8, which no result could tell", "Set it to another directory."}
+		return EvidenceDir{}, &fault{"leads to a directory whose path is not UTF-8, so no result could name it", "Set it to another directory."}
 	}
 
 	return found, nil

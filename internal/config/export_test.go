@@ -1,5 +1,7 @@
 package config
 
+import "net/url"
+
 // Place is what the choice of the evidence directory depends on, for tests.
 type Place struct {
 	WorkingDir, DataDir string
@@ -28,6 +30,7 @@ func CanCreateIn(dir string) bool { return canCreateIn(dir) }
 // SystemCertificateWarnings looks at SSL_CERT_FILE as on the named system.
 func SystemCertificateWarnings(system, path string) []string {
 	l := &loader{environ: map[string]string{"SSL_CERT_FILE": path}}
+	l.settings.BaseURL, _ = url.Parse("https://example.com")
 	l.lookAtSystemCertificates(system)
 	var messages []string
 	for _, w := range l.settings.Warnings {

@@ -218,6 +218,9 @@ func (l *loader) lookAtSystemCertificates(system string) {
 		return
 	}
 	if system == "darwin" || system == "windows" {
+		if l.settings.BaseURL == nil || l.settings.BaseURL.Scheme != "https" {
+			return // No certificate is looked at.
+		}
 		l.warn(caFile, name+" is set, but is not read on this system.", "Set "+caFile+" to the file instead.")
 		return
 	}

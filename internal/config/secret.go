@@ -8,7 +8,7 @@ import (
 // Secret is a text that no formatting, logging or marshalling shows: they all say
 // only whether it is set. The zero value is not set.
 //
-// The text stands behind a pointer, so that even a print of a struct that holds a
+// The text is behind a pointer, so that even a print of a struct that holds a
 // Secret in an unexported field, where methods are not called, does not show it.
 type Secret struct {
 	text *string

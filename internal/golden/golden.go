@@ -15,24 +15,24 @@ func Updating() bool {
 }
 
 // Equal fails the test if the file at path does not hold got. When [Updating], it writes the file first.
-func Equal(t testing.TB, path, got string) {
-	t.Helper()
+func Equal(tb testing.TB, path, got string) {
+	tb.Helper()
 	if Updating() {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // a folder of the repository
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil { //nolint:gosec // a file of the repository
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	text, err := os.ReadFile(path) //nolint:gosec // named by a test
 	if err != nil {
-		t.Fatalf("%v; make update writes it", err)
+		tb.Fatalf("%v; make update writes it", err)
 	}
 	want := strings.ReplaceAll(string(text), "\r\n", "\n") // as git checks out on Windows
 	if want != got {
 		line := firstDifference(want, got)
-		t.Errorf("%s is stale from line %d on; make update writes it anew\nfile: %s\nnow:  %s", path, line+1, lineAt(want, line), lineAt(got, line))
+		tb.Errorf("%s is stale from line %d on; make update writes it anew\nfile: %s\nnow:  %s", path, line+1, lineAt(want, line), lineAt(got, line))
 	}
 }
 

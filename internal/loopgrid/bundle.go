@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"strconv"
 	"time"
@@ -40,7 +39,7 @@ func (c *Client) Evidence(ctx context.Context, decisionID string, payloads bool)
 		return nil, stalled(ctx, r, err)
 	}
 	// The login page of a proxy. The bytes of anything else are looked at by the caller, who knows better than a header.
-	if media, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); media == "text/html" {
+	if media := mediaType(res); media == "text/html" {
 		_ = res.Body.Close()
 		cancel(nil)
 		return nil, r.unusable("the answer is " + c.describeType(media) + " where a ZIP was expected")

@@ -34,6 +34,8 @@ type Options struct {
 	MaxEvidenceBytes int64
 	// LockDir is the folder of the lock files that exclude other processes: see [writelock.DefaultDir]. Empty: this process alone.
 	LockDir string
+	// CACertificates is PEM text of authorities to trust in addition to the system's. It is for the transport that is made here.
+	CACertificates []byte
 	// Transport carries the requests. Nil: [NewTransport].
 	Transport http.RoundTripper
 	// Log gets a line per request at debug level and the warnings of the write lock. Nil: none.
@@ -51,7 +53,7 @@ type Client struct {
 // New returns a client. BaseURL and Workspace have to be set.
 func New(o Options) *Client {
 	if o.Transport == nil {
-		o.Transport = NewTransport()
+		o.Transport = trusting(NewTransport(), o.CACertificates)
 	}
 	log := o.Log
 	if log == nil {

@@ -450,14 +450,20 @@ func TestRedirectsAreRefused(t *testing.T) {
 					var api *loopgrid.APIError
 					require.ErrorAs(t, err, &api)
 					assert.Equal(t, status, api.Status)
-					assert.Equal(t, "a redirect, which is never followed", api.Detail)
-					assert.Equal(t, loopgrid.NotRecorded, loopgrid.OutcomeOf(err))
+					assert.Contains(t, err.Error(), "(a redirect, which is never followed)")
+					want := loopgrid.NotRecorded
+					if r.appends() && (status < 307 || location == "") {
+						want = loopgrid.Unknown // an error page or a login, perhaps after the request was passed on
+					}
+					assert.Equal(t, want, loopgrid.OutcomeOf(err))
 					m.only(t)
 				})
 			}
 		}
 	}
 }
+
+func (r route) appends() bool { return r.method == http.MethodPost && r.name != "evaluate" }
 
 // jsonRoutes are the routes that answer JSON.
 func jsonRoutes() []route {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"mime"
 	"net/http"
 	"net/http/httptrace"
 	"strings"
@@ -188,7 +187,7 @@ type answer struct {
 }
 
 func (c *Client) readJSON(ctx context.Context, r *request, res *http.Response) (answer, error) {
-	if media, _, err := mime.ParseMediaType(res.Header.Get("Content-Type")); err != nil || media != jsonType {
+	if media := mediaType(res); media != jsonType {
 		return answer{}, r.unusable("the answer is " + c.describeType(media) + " where JSON was expected")
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, r.limit+1))

@@ -19,22 +19,39 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-// APIError is an answer of the service that is not a 2xx.
+// APIError is an answer that is not a 2xx.
 type APIError struct {
 	Method string
 	Route  string // as in the API's documentation: {id} stands for the id
 	Status int
+	// InFront says that the answer is not LoopGrid's: a gateway, proxy, firewall or another web server gave it.
+	InFront bool
 	// Code is LoopGrid's code of a lifecycle conflict, such as action_blocked; empty elsewhere.
 	Code string
-	// Detail is the reason that the service gave, on one line, shortened, without what the caller sent.
+	// Detail is the reason that LoopGrid gave, on one line, shortened, without what the caller sent.
 	Detail string
-	// RetryAfter is how long the service asks to wait (429); 0 where it does not say.
+	// RetryAfter is how long to wait before the next request (429, 503); 0 where the answer does not say.
 	RetryAfter time.Duration
+
+	meaning meaning
 }
 
-// Error tells route, status and the service's reason.
+// Summary tells who answered with which status to what, in words of ours alone.
+func (e *APIError) Summary() string {
+	who := "LoopGrid"
+	if e.InFront {
+		who = "something in front of LoopGrid"
+	}
+	text := fmt.Sprintf("%s answered %d to %s %s", who, e.Status, e.Method, e.Route)
+	if e.Status >= http.StatusMultipleChoices && e.Status < http.StatusBadRequest {
+		text += " (a redirect, which is never followed)"
+	}
+	return text
+}
+
+// Error is the summary with the reason that LoopGrid gave.
 func (e *APIError) Error() string {
-	text := fmt.Sprintf("LoopGrid answered %d to %s %s", e.Status, e.Method, e.Route)
+	text := e.Summary()
 	if e.Code != "" {
 		text += ": " + e.Code
 	}
@@ -42,6 +59,15 @@ func (e *APIError) Error() string {
 		text += ": " + e.Detail
 	}
 	return text
+}
+
+// Remedy says in a sentence or two who can do what about an answer that does not come from LoopGrid. It is empty for LoopGrid's own
+// answers, whose remedy depends on what was asked.
+func (e *APIError) Remedy() string {
+	if e.meaning.remedy != "" && e.RetryAfter > 0 {
+		return fmt.Sprintf("%s Call again in %d s.", e.meaning.remedy, int(e.RetryAfter.Seconds())+1)
+	}
+	return e.meaning.remedy
 }
 
 // AnswerError is a 2xx answer that is not what the route answers.
@@ -166,26 +192,23 @@ type failure struct {
 
 //nolint:gochecknoglobals // Constants, which Go has not for structs.
 var (
-	failNone      = failure{name: "ok"}
-	failRejected  = failure{name: "rejected"}  // a 4xx, or a redirect: the service did nothing
-	failUnreached = failure{name: "unreached"} // never left: no name, no route, no TLS
-	failRefused   = failure{name: "refused"}   // never left: nothing listens there, perhaps only for a moment
-	failLimited   = failure{name: "limited"}   // 429: the service did nothing
-	failCancelled = failure{name: "cancelled"} // cancelled before anything was sent
-	// A 2xx that is not what the route answers.
-	failAnswer = failure{name: "unusable", mayHaveLanded: true}
-	// 500 or another 5xx: the service has ended its work and does not say how.
-	failServer = failure{name: "server_error", mayHaveLanded: true}
-	// 502, 503, 504, 520 and above: something in between gave up, the service may still be at work.
-	failGateway  = failure{name: "gateway_error", mayHaveLanded: true, unsettles: true}
-	failLost     = failure{name: "lost", mayHaveLanded: true, unsettles: true}      // the connection ended
-	failAborted  = failure{name: "aborted", mayHaveLanded: true, unsettles: true}   // cancelled after it had been sent
-	failTimedOut = failure{name: "timed_out", mayHaveLanded: true, unsettles: true} // no answer in time
-)
+	failNone       = failure{name: "ok"}
+	failRejected   = failure{name: "rejected"}    // LoopGrid refused, and recorded nothing
+	failTurnedAway = failure{name: "turned_away"} // something in front refused, and passed nothing on
+	failLimited    = failure{name: "limited"}     // 429: too many requests, nothing was recorded
+	failUnreached  = failure{name: "unreached"}   // never left: no name, no route, no TLS
+	failRefused    = failure{name: "refused"}     // never left: nothing listens there, perhaps only for a moment
+	failCancelled  = failure{name: "cancelled"}   // cancelled before anything was sent
 
-// leastGatewayStatus is where the statuses begin that no standard knows and content delivery networks answer for a service that they
-// cannot reach or that takes too long (Cloudflare's 520 to 530, 598 and 599 of others).
-const leastGatewayStatus = 520
+	failServer   = failure{name: "server_error", mayHaveLanded: true}                   // LoopGrid failed, and has ended its work
+	failAnswer   = failure{name: "unusable", mayHaveLanded: true, unsettles: true}      // a 2xx that is not what the route answers
+	failUnclear  = failure{name: "unclear", mayHaveLanded: true, unsettles: true}       // something in front refused, perhaps the answer
+	failInFront  = failure{name: "front_error", mayHaveLanded: true, unsettles: true}   // something in front failed
+	failGateway  = failure{name: "gateway_error", mayHaveLanded: true, unsettles: true} // something in front gave up
+	failLost     = failure{name: "lost", mayHaveLanded: true, unsettles: true}          // the connection ended
+	failAborted  = failure{name: "aborted", mayHaveLanded: true, unsettles: true}       // cancelled after it had been sent
+	failTimedOut = failure{name: "timed_out", mayHaveLanded: true, unsettles: true}     // no answer in time
+)
 
 func failureOf(err error) failure {
 	var api *APIError
@@ -199,17 +222,7 @@ func failureOf(err error) failure {
 	case errors.As(err, &unusable):
 		return failAnswer
 	case errors.As(err, &api):
-		switch {
-		case api.Status == http.StatusTooManyRequests:
-			return failLimited
-		case api.Status == http.StatusBadGateway, api.Status == http.StatusServiceUnavailable, api.Status == http.StatusGatewayTimeout,
-			api.Status >= leastGatewayStatus:
-			return failGateway
-		case api.Status >= http.StatusInternalServerError:
-			return failServer
-		default:
-			return failRejected
-		}
+		return api.meaning.failure
 	default:
 		return failRejected
 	}
@@ -262,30 +275,30 @@ func isTimeout(err error) bool {
 	return errors.As(err, &n) && n.Timeout()
 }
 
-// apiError reads an answer that is not a 2xx.
+// apiError reads an answer that is not a 2xx. The body of an informational answer never ends, since 101 turns the connection over.
 func (c *Client) apiError(r *request, res *http.Response) error {
-	e := &APIError{Method: r.method, Route: r.route, Status: res.StatusCode, RetryAfter: retryAfter(res.Header.Get("Retry-After"))}
-	if res.StatusCode < http.StatusBadRequest {
-		if res.StatusCode >= http.StatusMultipleChoices {
-			e.Detail = "a redirect, which is never followed"
+	e := &APIError{Method: r.method, Route: r.route, Status: res.StatusCode, InFront: true, RetryAfter: retryAfter(res.Header)}
+	if res.StatusCode >= http.StatusBadRequest {
+		// What came of a body that is cut will do: without its detail it is not LoopGrid's.
+		body, _ := io.ReadAll(io.LimitReader(res.Body, maxJSONAnswer))
+		if !jsontext.Value(body).IsValid() && mediaType(res) == jsonType {
+			body = nil
 		}
-		return e
+		if e.InFront = isInFront(res, body); !e.InFront {
+			code, detail := c.errorDetail(body)
+			e.Code, e.Detail = c.clean(code, 60), c.clean(detail, 300)
+		}
 	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxJSONAnswer))
-	if err != nil && len(body) == 0 {
-		return e // the status says enough
+	e.meaning = meaningOf(e.Status, e.InFront)
+	if e.meaning.failure == failTurnedAway && e.Status < http.StatusBadRequest && pointsElsewhere(res, c.address(r)) {
+		e.meaning.failure = failUnclear
 	}
-	code, detail := c.errorDetail(body)
-	e.Code, e.Detail = c.clean(code, 60), c.clean(detail, 300)
 	return e
 }
 
 // errorDetail reads the three forms that LoopGrid's errors have. What the caller sent (input) is left out. A body in another
 // form, such as a proxy's page, is not shown: it says more about the proxy than about the problem.
 func (c *Client) errorDetail(body []byte) (code, detail string) {
-	if !jsontext.Value(body).IsValid() {
-		return "", ""
-	}
 	switch value := evidence.Get(body, "detail"); value.Kind() {
 	case '"':
 		detail, _ = evidence.Unquote(value)
@@ -325,16 +338,21 @@ func (c *Client) validationDetail(list jsontext.Value) string {
 // longestRetryAfter is the longest wait that a Retry-After header is believed to mean.
 const longestRetryAfter = 24 * time.Hour
 
-// retryAfter reads a Retry-After header, which holds seconds or a date.
-func retryAfter(header string) time.Duration {
-	header = strings.TrimSpace(header)
-	if seconds, err := strconv.ParseUint(header, 10, 32); err == nil {
+// retryAfter reads a Retry-After header, which holds seconds or a date. A date is that of the answer's clock, which may not be ours.
+func retryAfter(header http.Header) time.Duration {
+	after := strings.TrimSpace(header.Get("Retry-After"))
+	if seconds, err := strconv.ParseUint(after, 10, 32); err == nil {
 		return min(time.Duration(seconds)*time.Second, longestRetryAfter)
 	} else if errors.Is(err, strconv.ErrRange) {
 		return longestRetryAfter
 	}
-	if date, err := http.ParseTime(header); err == nil {
-		return min(max(0, time.Until(date)), longestRetryAfter)
+	date, err := http.ParseTime(after)
+	if err != nil {
+		return 0
 	}
-	return 0
+	now, err := http.ParseTime(header.Get("Date"))
+	if err != nil {
+		now = time.Now()
+	}
+	return min(max(0, date.Sub(now)), longestRetryAfter)
 }

@@ -68,7 +68,7 @@ func TestErrorDetails(t *testing.T) {
 		{"cut JSON", json, `{"detail":"Decisi`, "", ""},
 		{"empty", json, ``, "", ""},
 		{"not an object", json, `["detail"]`, "", ""},
-		{"JSON without its type", "text/plain", `{"detail":"d"}`, "", "d"},
+		{"JSON without its type", "text/plain", `{"detail":"d"}`, "", ""},
 		{
 			"control and bidirectional characters", json,
 			`{"detail":{"code":"a\u0000b\u001b[31mc","message":"line one\nline\ttwo\u0085\u2028\u202e evil \u200f\ufeff\ue000 \u0007 end"}}`, "a b [31mc", "line one line two evil end",
@@ -79,7 +79,12 @@ func TestErrorDetails(t *testing.T) {
 			api := refused(t, 418, c.contentType, c.body)
 			assert.Equal(t, c.code, api.Code)
 			assert.Equal(t, c.detail, api.Detail)
-			want := "LoopGrid answered 418 to GET /ready"
+			own := c.contentType == json && strings.HasPrefix(c.body, `{"detail":`) && strings.HasSuffix(c.body, "}")
+			assert.Equal(t, own, !api.InFront)
+			want := "something in front of LoopGrid answered 418 to GET /ready"
+			if own {
+				want = "LoopGrid answered 418 to GET /ready"
+			}
 			if c.code != "" {
 				want += ": " + c.code
 			}
@@ -132,6 +137,12 @@ func TestRetryAfterIsRead(t *testing.T) {
 		require.ErrorAs(t, err, &api)
 		assert.Equal(t, 90*time.Second, api.RetryAfter)
 	})
+	// The clock that a date is of is that of the answer.
+	there := time.Now().Add(-5 * time.Hour).UTC()
+	for after, want := range map[time.Duration]time.Duration{30 * time.Second: 30 * time.Second, -time.Minute: 0, 48 * time.Hour: 24 * time.Hour} {
+		api := refused(t, 503, "text/html", "", "Date", there.Format(http.TimeFormat), "Retry-After", there.Add(after).Format(http.TimeFormat))
+		assert.Equal(t, want, api.RetryAfter)
+	}
 }
 
 // What a person reads where there is no answer. The address, which may hold what is private, is never named.

@@ -102,13 +102,13 @@ func (c *Client) ask(ctx context.Context, r *request, read func(io.Reader)) (Acc
 		return AccessUnknown, err
 	case api.Status == http.StatusNotFound && api.Detail == "Active policy not found":
 		return AccessGranted, nil
-	case api.Status == http.StatusUnauthorized:
+	case api.Status == http.StatusUnauthorized && !api.InFront:
 		return AccessDenied, nil
 	// In these words only: a firewall refuses with 403 too.
 	case api.Status == http.StatusForbidden && api.Detail == "API key does not belong to this workspace":
 		return AccessElsewhere, nil
 	}
-	return AccessUnknown, &APIError{Method: r.method, Route: r.route, Status: api.Status, RetryAfter: api.RetryAfter}
+	return AccessUnknown, &APIError{Method: r.method, Route: r.route, Status: api.Status, InFront: api.InFront, RetryAfter: api.RetryAfter, meaning: api.meaning}
 }
 
 // Proxy returns host and port of the proxy that requests to the service take, "" where they take none.
@@ -152,10 +152,13 @@ func (c *Client) Inspect(ctx context.Context) (Strange, error) {
 		s.Location = &url.URL{Scheme: location.Scheme, Host: c.clean(location.Host, 120), Path: location.Path}
 	}
 	// Servers say so in words of their own; what these have in common is the name of what they want.
+	if res.StatusCode != http.StatusBadRequest {
+		return s, nil
+	}
 	const enough = 4 << 10
 	body, _ := io.ReadAll(io.LimitReader(res.Body, enough)) // what was read of it will do
 	body = bytes.ToLower(body)
-	s.WantsTLS = res.StatusCode == http.StatusBadRequest && strings.EqualFold(c.o.BaseURL.Scheme, "http") &&
+	s.WantsTLS = strings.EqualFold(c.o.BaseURL.Scheme, "http") &&
 		(bytes.Contains(body, []byte("https")) || bytes.Contains(body, []byte("ssl")))
 	return s, nil
 }

@@ -17,7 +17,7 @@ const (
 type attempts struct {
 	n       int
 	refused time.Time // when the first of the refusals in a row began; zero: the last try was none
-	servers int       // how many ended in a 5xx of the service itself
+	failed  int       // how many ended in a failure of LoopGrid or of something in front of it
 	last    failure
 	landed  bool // one of them may have been recorded
 	wait    time.Duration
@@ -33,8 +33,8 @@ func (a *attempts) add(began time.Time, f failure, err error) {
 	case a.refused.IsZero():
 		a.refused = began
 	}
-	if f == failServer {
-		a.servers++
+	if f == failServer || f == failInFront {
+		a.failed++
 	}
 	a.last = f
 	a.landed = a.landed || f.mayHaveLanded
@@ -58,31 +58,31 @@ func (a *attempts) outcome(k kind, err error) error {
 
 // repeatAfter is the whole policy of repeats: whether a request is sent again after its last failure, and how long to wait.
 //
-//	failure                 read   evaluate   keyed   once
-//	connection refused      yes    yes        yes     yes    any number of tries within 3 s: nothing was sent
-//	lost, 502–504, 520–     yes    yes        yes     no     4 tries; a write no sooner than 1 s after
-//	429                     yes    yes        yes     yes    4 tries, after Retry-After and a second more: it is rounded down
-//	500                     once   no         once    no     it may have landed, the key finds out
-//	anything else           no     no         no      no
+//	failure                   read   evaluate   keyed   once
+//	refused                   yes    yes        yes     yes    any number of tries within 3 s: nothing was sent
+//	lost, gateway error       yes    yes        yes     no     4 tries; a write no sooner than 1 s after; never before Retry-After
+//	limited                   yes    yes        yes     yes    4 tries, after Retry-After and a second more: it is rounded down
+//	server error, front error once   no         once    no     it may have landed, the key finds out
+//	anything else             no     no         no      no
 //
 // A probe is never repeated.
 func repeatAfter(k kind, a *attempts) (time.Duration, bool) {
 	backOff := firstBackOff << min(a.n-1, 10)
 	backOff = backOff/2 + rand.N(backOff) //nolint:gosec // spreads repeats in time, keeps no secret
+	if k == keyed && a.last.unsettles {
+		backOff = max(backOff, afterUnanswered)
+	}
 	switch {
 	case k == probe:
 		return 0, false
 	case a.last == failRefused:
 		return backOff, time.Since(a.refused)+backOff <= refusedFor
 	case a.last == failLost, a.last == failGateway:
-		if k == keyed {
-			backOff = max(backOff, afterUnanswered)
-		}
-		return backOff, k != once && a.n < maxTries
+		return max(backOff, a.wait), k != once && a.n < maxTries
 	case a.last == failLimited:
 		return a.wait + time.Second, a.n < maxTries
-	case a.last == failServer:
-		return backOff, (k == read || k == keyed) && a.servers == 1
+	case a.last == failServer, a.last == failInFront:
+		return max(backOff, a.wait), (k == read || k == keyed) && a.failed == 1
 	default:
 		return 0, false
 	}

@@ -141,6 +141,27 @@ func html(status int) faultproxy.Fault {
 	return faultproxy.Answer(status, "text/html", "<html>No.</html>")
 }
 
+// said is an error of LoopGrid's own.
+func said(status int) faultproxy.Fault {
+	if status == http.StatusInternalServerError {
+		return faultproxy.Answer(status, "text/plain; charset=utf-8", "Internal Server Error")
+	}
+	return faultproxy.Answer(status, "application/json", `{"detail":"no"}`)
+}
+
+// gateway is a 503 of something in front that says when to come back.
+func gateway(retryAfter string) faultproxy.Fault {
+	f := html(http.StatusServiceUnavailable)
+	f.Header.Set("Retry-After", retryAfter)
+	return f
+}
+
+func redirect(status int, location string) faultproxy.Fault {
+	f := html(status)
+	f.Header.Set("Location", location)
+	return f
+}
+
 func limited(retryAfter string) faultproxy.Fault {
 	f := faultproxy.Answer(http.StatusTooManyRequests, "application/json", `{"detail": "Rate limit exceeded"}`)
 	if retryAfter != "" {
@@ -172,9 +193,11 @@ func unanswered() []span {
 	return []span{{1000 * ms, 1000 * ms}, {1000 * ms, 1000 * ms}, {1000 * ms, 1200 * ms}}
 }
 
+func threeTimes(d time.Duration) []span { return []span{{d, d}, {d, d}, {d, d}} }
+
 // equally is three waits of the same length, for every kind of request.
 func equally(d time.Duration) map[string][]span {
-	three := []span{{d, d}, {d, d}, {d, d}}
+	three := threeTimes(d)
 	return map[string][]span{"read": three, "evaluate": three, "keyed": three, "once": three}
 }
 
@@ -191,12 +214,19 @@ func TestRepeats(t *testing.T) {
 		"504":           html(504),
 		"503 with JSON": faultproxy.Answer(503, "application/json", `{"detail":"Not ready: OperationalError"}`),
 	}
-	failed := map[string]faultproxy.Fault{
-		"500": faultproxy.Answer(500, "text/plain", "Internal Server Error"), "501": html(501), "507": html(507),
+	lost["408"], lost["499"], lost["520"], lost["599"] = html(408), html(499), html(520), html(599)
+	failed := map[string]faultproxy.Fault{"500": said(500)}
+	failedInFront := map[string]faultproxy.Fault{"500 page": html(500), "501": html(501), "507": html(507)}
+	final := map[string]faultproxy.Fault{"307": redirect(307, "https://other.example/"), "302": redirect(302, "?https")}
+	for _, status := range []int{400, 401, 403, 404, 405, 409, 413, 422} {
+		final[strconv.Itoa(status)] = said(status)
 	}
-	final := map[string]faultproxy.Fault{"307": html(307), "302": html(302), "304": html(304)}
-	for _, status := range []int{400, 401, 403, 404, 405, 409, 413, 422, 408, 425} {
-		final[strconv.Itoa(status)] = faultproxy.Answer(status, "application/json", `{"detail":"no"}`)
+	for _, status := range []int{400, 401, 404, 405, 407, 411, 413, 414, 425, 431} {
+		final[strconv.Itoa(status)+" page"] = html(status)
+	}
+	unclear := map[string]faultproxy.Fault{"a login": redirect(302, "https://other.example/login"), "303": redirect(303, "/done"), "304": html(304)}
+	for _, status := range []int{101, 402, 403, 406, 409, 410, 418, 422, 451} {
+		unclear[strconv.Itoa(status)+" page"] = html(status)
 	}
 	unusable := map[string]faultproxy.Fault{"a page": html(200), "garbage": faultproxy.Answer(200, "application/json", `{"a":`)}
 
@@ -210,12 +240,19 @@ func TestRepeats(t *testing.T) {
 	}{
 		{lost, cell{map[string][]span{"read": backOffs()[:3], "evaluate": backOffs()[:3], "keyed": unanswered(), "once": nil}, loopgrid.Unknown}},
 		{failed, cell{map[string][]span{"read": backOffs()[:1], "evaluate": nil, "keyed": backOffs()[:1], "once": nil}, loopgrid.Unknown}},
+		{failedInFront, cell{map[string][]span{"read": backOffs()[:1], "evaluate": nil, "keyed": unanswered()[:1], "once": nil}, loopgrid.Unknown}},
+		{unclear, cell{nil, loopgrid.Unknown}},
 		{final, cell{nil, loopgrid.NotRecorded}},
 		{unusable, cell{nil, loopgrid.Unknown}},
 		{
 			map[string]faultproxy.Fault{"429": limited(""), "429 at once": limited("0"), "429 soon": limited("soon")},
 			cell{equally(time.Second), loopgrid.NotRecorded},
 		},
+		{
+			map[string]faultproxy.Fault{"503 in 3 s": gateway("3")},
+			cell{map[string][]span{"read": threeTimes(3 * time.Second), "evaluate": threeTimes(3 * time.Second), "keyed": threeTimes(3 * time.Second)}, loopgrid.Unknown},
+		},
+		{map[string]faultproxy.Fault{"503 in a minute": gateway("60")}, cell{nil, loopgrid.Unknown}},
 		{map[string]faultproxy.Fault{"429 in 3 s": limited("3")}, cell{equally(4 * time.Second), loopgrid.NotRecorded}},
 	} {
 		for name, fault := range row.faults {
@@ -309,7 +346,7 @@ func TestMixedTries(t *testing.T) {
 	const recorded = loopgrid.Outcome(-1)
 	drop := faultproxy.Fault{Reply: faultproxy.Dropped, Reach: faultproxy.Withheld}
 	refuse := faultproxy.Fault{Reply: faultproxy.Refused}
-	server, conflict, silent := html(500), html(409), faultproxy.Fault{Reply: faultproxy.Silent}
+	server, conflict, silent := said(500), said(409), faultproxy.Fault{Reply: faultproxy.Silent}
 	for _, c := range []struct {
 		name    string
 		faults  []faultproxy.Fault
@@ -319,8 +356,8 @@ func TestMixedTries(t *testing.T) {
 		{"lost, then recorded", []faultproxy.Fault{drop}, 2, recorded},
 		{"lost thrice, then recorded", again(3, drop), 4, recorded},
 		{"lost, then 409", []faultproxy.Fault{drop, conflict}, 2, loopgrid.Unknown},
-		{"lost, then 401", []faultproxy.Fault{drop, html(401)}, 2, loopgrid.Unknown},
-		{"502, then 404", []faultproxy.Fault{html(502), html(404)}, 2, loopgrid.Unknown},
+		{"lost, then 401", []faultproxy.Fault{drop, said(401)}, 2, loopgrid.Unknown},
+		{"502, then 404", []faultproxy.Fault{html(502), said(404)}, 2, loopgrid.Unknown},
 		{"500, then 409", []faultproxy.Fault{server, conflict}, 2, loopgrid.Unknown},
 		{"500, then recorded", []faultproxy.Fault{server}, 2, recorded},
 		{"500, lost, then 500", []faultproxy.Fault{server, drop, server}, 3, loopgrid.Unknown},
@@ -329,7 +366,7 @@ func TestMixedTries(t *testing.T) {
 		{"429, then 409", []faultproxy.Fault{limited("1"), conflict}, 2, loopgrid.NotRecorded},
 		{"429, lost, then recorded", []faultproxy.Fault{limited("1"), drop}, 3, recorded},
 		{"lost, 429, 429, 429", []faultproxy.Fault{drop, limited(""), limited(""), limited("")}, 4, loopgrid.Unknown},
-		{"refused, then 422", []faultproxy.Fault{refuse, html(422)}, 2, loopgrid.NotRecorded},
+		{"refused, then 422", []faultproxy.Fault{refuse, said(422)}, 2, loopgrid.NotRecorded},
 		{"refused, then recorded", []faultproxy.Fault{refuse, refuse}, 3, recorded},
 		{"lost, refused, then recorded", []faultproxy.Fault{drop, refuse}, 3, recorded},
 		{"lost late by a service that restarts", []faultproxy.Fault{{Delay: 9 * time.Second, Reply: faultproxy.Dropped}, refuse, refuse}, 4, recorded},
@@ -437,7 +474,7 @@ func TestReadsAreCancelled(t *testing.T) {
 // Probes of the service are sent once: who asks whether it runs wants to know about now.
 func TestProbesAreSentOnce(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []faultproxy.Fault{html(503), html(500), limited("1"), {Reply: faultproxy.Refused}, {Reply: faultproxy.Dropped}, {Reply: faultproxy.Silent}} {
+	for _, fault := range []faultproxy.Fault{html(503), said(500), limited("1"), {Reply: faultproxy.Refused}, {Reply: faultproxy.Dropped}, {Reply: faultproxy.Silent}} {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBubble(t, budget, again(5, fault)...)
 			_, err := b.Health(t.Context())

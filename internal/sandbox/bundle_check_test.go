@@ -131,7 +131,7 @@ func checkAttestation(members []member, key ed25519.PublicKey, keyID string) err
 	}
 	var body []evidence.Field
 	for _, name := range []string{"attestation_schema", "bundle_schema", "decision_id", "workspace_id", "hash_algorithm", "files", "signer"} {
-		body = append(body, evidence.Field{Name: name, Value: text(evidence.Get(raw, name))})
+		body = append(body, evidence.Field{Name: name, Value: encode(evidence.Get(raw, name))})
 	}
 	digest, err := evidence.Commitment(evidence.Object(body...))
 	if err != nil {

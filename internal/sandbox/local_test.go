@@ -41,7 +41,7 @@ func TestLocal(t *testing.T) {
 		{"127.0.0.1:8000", "localhost.evil.example", "", refused},
 		{"127.0.0.1:8000", "evillocalhost", "", refused},
 		{"127.0.0.1:8000", "192.168.1.5:8000", "", refused},
-		{"127.0.0.1:8000", "0.0.0.0:8000", "", refused},
+		{"127.0.0.1:8000", "0.0.0.0:8000", "", answered},
 		{"127.0.0.1:8000", "", "", refused},
 		{"0.0.0.0:8000", "evil.example:8000", "", refused},
 		{":8000", "evil.example:8000", "", refused},
@@ -71,6 +71,18 @@ func TestLocal(t *testing.T) {
 			assert.Regexp(t, `^\{"detail":"The sandbox .+"\}$`, w.Body.String())
 			assert.NotContains(t, w.Body.String(), "lg_live_")
 		}
+	}
+}
+
+// TestLocalByNameAndAddress listens on a name: the address behind it is as good.
+func TestLocalByNameAndAddress(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]int{"box.lan:8000": 200, "192.168.1.5:8000": 200, "192.168.1.6:8000": 403, "other.lan:8000": 403} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/health", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		sandbox.New(sandbox.Options{}).Local("box.lan:8000", "192.168.1.5:8000").ServeHTTP(w, r)
+		assert.Equal(t, want, w.Code, host)
 	}
 }
 

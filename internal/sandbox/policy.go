@@ -3,6 +3,7 @@ package sandbox
 import (
 	"math/big"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,6 +44,27 @@ func (s *Server) refundPolicy() *policy {
 		jsontext.Value(`{"type":"amount_threshold","field":"amount","auto_approve_max":500,"hard_limit":1500,"currency":"USD"}`), true)
 }
 
+func (p *policy) answer() jsontext.Value {
+	return evidence.Object(
+		kv("workspace_id", p.workspace), kv("policy_id", p.id), kv("name", p.name), kv("version", p.version), kv("rule", p.rule),
+		kv("policy_digest", p.digest), kv("active", p.active), kv("created_at", p.created),
+	)
+}
+
+// listPolicies is GET /api/v1/workspaces/{w}/policies, the newest first.
+func (s *Server) listPolicies(r *request) (*answer, error) {
+	if err := s.authorize(r, r.params[0], scopeRead); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []jsontext.Value
+	for _, p := range slices.Backward(s.policies[r.params[0]]) {
+		list = append(list, p.answer())
+	}
+	return answerJSON(evidence.Array(list...))
+}
+
 // createPolicy is POST /api/v1/workspaces/{w}/policies.
 func (s *Server) createPolicy(r *request) (*answer, error) {
 	workspace := r.params[0]
@@ -67,10 +89,7 @@ func (s *Server) createPolicy(r *request) (*answer, error) {
 		}
 	}
 	s.policies[workspace] = append(s.policies[workspace], p)
-	return answerJSON(evidence.Object(
-		kv("workspace_id", p.workspace), kv("policy_id", p.id), kv("name", p.name), kv("version", p.version), kv("rule", p.rule),
-		kv("policy_digest", p.digest), kv("active", p.active), kv("created_at", p.created),
-	))
+	return answerJSON(p.answer())
 }
 
 // evaluatePolicy is POST /api/v1/workspaces/{w}/policies/evaluate. It records nothing.
@@ -140,8 +159,8 @@ func (p *policy) evaluate(action, authority, context jsontext.Value) (jsontext.V
 	return result(decision, reason, kv("amount", amount), kv("human_approval_threshold", float(auto)), kv("hard_limit", float(limit))), nil
 }
 
-// limits returns the amount up to which an action is allowed without a person, the policy's own hard limit, and the limit in force: the lower of
-// the hard limit and that of the authority. A limit of 0 counts as none, and an authority that is no number counts only where the policy has no
+// limits returns the amount up to which no person is needed, the policy's own hard limit, and the limit in force: the lower of
+// the hard limit and that of the authority. A limit of 0 counts as none, and an authority that is not a number counts only if the policy has no
 // hard limit.
 func (p *policy) limits(authority jsontext.Value) (auto, hard, limit float64, err error) {
 	if hard, err = pythonFloat(evidence.Get(p.rule, "hard_limit")); err != nil {

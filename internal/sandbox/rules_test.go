@@ -159,9 +159,10 @@ func TestAllow(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, sandbox.Options{})
 	for path, want := range map[string]string{
-		"/api/v1/decisions":                http.MethodPost,
-		"/api/v1/decisions/x/events":       http.MethodPost,
-		"/api/v1/workspaces/default/audit": http.MethodGet,
+		"/api/v1/decisions":                   http.MethodPost,
+		"/api/v1/decisions/x/events":          http.MethodPost,
+		"/api/v1/workspaces/default/policies": http.MethodGet,
+		"/api/v1/workspaces/default/audit":    http.MethodGet,
 	} {
 		status, body, header, err := c.send(http.MethodPut, path, "")
 		require.NoError(t, err)

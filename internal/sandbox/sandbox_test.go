@@ -376,7 +376,7 @@ func TestLog(t *testing.T) {
 	_, _ = c.post("/api/v1/decisions/"+id+"/review", `{"action":"approve","reviewer":"alice"}`)
 	other := c.create(`{"decision_type":"t","workspace_id":"lab","agent":{"id":"` + strings.Repeat("x", 200) + `"}}`)
 	want := strings.NewReplacer("ID", id, "OTHER", other, "LONG", strings.Repeat("x", 80)+"…").Replace(
-		"10:20:30.456  ID  decision_created   agent agent\ufffd[31m\ufffd1\n" +
+		"10:20:30.456  ID  decision_created   agent agent [31m 1\n" +
 			"10:20:30.456  ID  policy_evaluated   policy refund-policy  policy: human_approval_required " +
 			"(action_exceeds_auto_approval_threshold)\n" +
 			"10:20:30.456  ID  human_approved     human alice  policy: human_approval_required\n" +

@@ -33,7 +33,7 @@ type answer struct {
 	body        []byte
 }
 
-// answerJSON answers 200 with JSON text in the spelling of the API. LoopGrid's serialiser gives up on a payload that nests too deep.
+// answerJSON answers 200 with JSON text in the spelling of the API. LoopGrid's serialiser fails on a payload that nests too deep.
 func answerJSON(stored jsontext.Value, payloads ...jsontext.Value) (*answer, error) {
 	for _, payload := range payloads {
 		if evidence.NestsDeeper(payload, maxAnswerNesting) {
@@ -44,7 +44,7 @@ func answerJSON(stored jsontext.Value, payloads ...jsontext.Value) (*answer, err
 	return &answer{status: http.StatusOK, contentType: "application/json", body: body}, err
 }
 
-// refusal is an answer that tells why not. Its detail is JSON text.
+// refusal is an error answer. Its detail is JSON text.
 type refusal struct {
 	status int
 	detail jsontext.Value
@@ -53,15 +53,15 @@ type refusal struct {
 
 func (r *refusal) Error() string { return fmt.Sprintf("%d %s", r.status, r.detail) }
 
-// refuse is a refusal with a sentence.
+// refuse returns a refusal with a sentence.
 func refuse(status int, sentence string) error {
 	return &refusal{status: status, detail: evidence.Text(sentence)}
 }
 
-// errInternal is an exception of the service that nothing catches.
+// errInternal is an uncaught exception of the service.
 var errInternal = errors.New("internal server error")
 
-// errFull is the sandbox's own: LoopGrid has a disk.
+// errFull is the sandbox's alone: LoopGrid has a disk.
 func errFull() error {
 	return refuse(http.StatusInsufficientStorage, "The sandbox is full: it keeps its evidence in memory. Start it again.")
 }
@@ -81,12 +81,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.pause()
 	s.writeLog()
 	if r.Body != nil {
-		// Whoever sends a body that is not read should see the answer, not a connection that is reset.
+		// A client whose body is not read should see the answer, not a reset connection.
 		_, _ = io.CopyN(io.Discard, r.Body, s.limits.unsized())
 	}
 	h := w.Header()
 	h.Set(Header, "1")
-	// LoopGrid's 500 comes from outside of what sets the request id.
+	// LoopGrid sends its 500 from outside the middleware that sets the request id.
 	if a.status != http.StatusInternalServerError {
 		id := r.Header.Get("X-Request-ID")
 		if id == "" {
@@ -103,7 +103,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Length", strconv.Itoa(len(a.body)))
 	w.WriteHeader(a.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(a.body) // A client that is gone is none of LoopGrid's concern.
+		_, _ = w.Write(a.body) // The client may be gone.
 	}
 }
 
@@ -146,7 +146,7 @@ func (s *Server) tooLarge() *answer {
 	return &answer{status: http.StatusRequestEntityTooLarge, contentType: "application/json", body: body}
 }
 
-// limit counts a write and returns the seconds to wait where it is one too many.
+// limit counts a write and returns how many seconds the client should wait if it is one too many, else 0.
 func (s *Server) limit(r *http.Request, path string) (wait int) {
 	switch r.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
@@ -154,10 +154,8 @@ func (s *Server) limit(r *http.Request, path string) (wait int) {
 		return 0
 	}
 	bucket, limit := "other", s.limits.OtherPerMinute
-	for _, prefix := range []string{"/api/v1/decisions", "/api/v1/ingest", "/v1/traces", "/api/v1/mcp-proxy"} {
-		if strings.HasPrefix(path, prefix) {
-			bucket, limit = "ingest", s.limits.IngestPerMinute
-		}
+	if strings.HasPrefix(path, "/api/v1/decisions") {
+		bucket, limit = "ingest", s.limits.IngestPerMinute
 	}
 	client := r.Header.Get(keyHeader)
 	if client == "" {
@@ -169,7 +167,7 @@ func (s *Server) limit(r *http.Request, path string) (wait int) {
 	return s.rates.take(bucket+" "+client, limit, s.now())
 }
 
-// route is one route. Its pattern has {} where a segment varies.
+// route is one route. {} in its pattern is any one segment.
 type route struct {
 	method, pattern string
 	// body validates the request's body; nil where the route takes none.
@@ -177,16 +175,18 @@ type route struct {
 	run  func(*Server, *request) (*answer, error)
 }
 
-// routes is the table of all routes, in LoopGrid's order: where the method does not fit, the first route of that path names the one allowed.
+// routes lists all routes in LoopGrid's order: if only the method is wrong, the first route with that path names the allowed one.
 func routes() []route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []route{
 		{get, "/", nil, (*Server).home},
+		{get, "/changes", nil, (*Server).changes},
 		{get, "/health", nil, (*Server).health},
 		{get, "/ready", nil, (*Server).ready},
 		{get, "/api/v1/system/info", nil, (*Server).systemInfo},
 		{post, "/api/v1/workspaces", workspaceForm, (*Server).createWorkspace},
 		{post, "/api/v1/workspaces/{}/keys", keyForm, (*Server).createKey},
+		{get, "/api/v1/workspaces/{}/policies", nil, (*Server).listPolicies},
 		{post, "/api/v1/workspaces/{}/policies", policyForm, (*Server).createPolicy},
 		{post, "/api/v1/workspaces/{}/policies/evaluate", evaluateForm, (*Server).evaluatePolicy},
 		{post, "/api/v1/decisions", decisionForm, (*Server).createDecision},
@@ -206,7 +206,7 @@ func routes() []route {
 	}
 }
 
-// route finds the route of a request. Where only the method does not fit, allow names the one that does.
+// route finds the route of a request. If only the method is wrong, allow names the right one.
 func (s *Server) route(method, path string) (found *route, params []string, allow string) {
 	for i := range s.routes {
 		params, ok := match(s.routes[i].pattern, path)
@@ -221,7 +221,7 @@ func (s *Server) route(method, path string) (found *route, params []string, allo
 	return nil, nil, allow
 }
 
-// match compares a decoded path with a pattern. A slash that came encoded separates segments like any other.
+// match compares a decoded path with a pattern. An encoded slash separates segments like any other.
 func match(pattern, path string) (params []string, ok bool) {
 	for {
 		want, restPattern, morePattern := strings.Cut(pattern, "/")
@@ -241,7 +241,7 @@ func match(pattern, path string) (params []string, ok bool) {
 	}
 }
 
-// unknown answers a path without route: a redirect where one slash at the end makes the difference.
+// unknown answers a path without a route: with a redirect if only a slash at the end is wrong.
 func (s *Server) unknown(r *http.Request, path string) *answer {
 	other := path + "/"
 	if strings.HasSuffix(path, "/") {
@@ -285,12 +285,6 @@ func (s *Server) run(route *route, r *request) (*answer, error) {
 	return route.run(s, r)
 }
 
-func (s *Server) home(*request) (*answer, error) {
-	const page = "<!doctype html><title>LoopGrid sandbox</title><p>This is the sandbox of loopgrid-mcp: LoopGrid in memory, for trying and " +
-		"testing. Nothing here is evidence.</p>\n"
-	return &answer{status: http.StatusOK, contentType: "text/html; charset=utf-8", body: []byte(page)}, nil
-}
-
 func (s *Server) health(*request) (*answer, error) {
 	uptime := strconv.FormatFloat(s.now().Sub(s.started).Seconds(), 'f', 1, 64)
 	return answerJSON(evidence.Object(
@@ -306,7 +300,7 @@ func (s *Server) ready(*request) (*answer, error) {
 	))
 }
 
-// systemInfo names what the sandbox is made of. The provider of the database is the one whose behaviour it has.
+// systemInfo is GET /api/v1/system/info. The database provider is the one whose behaviour the sandbox has.
 func (s *Server) systemInfo(*request) (*answer, error) {
 	provider := "sqlite"
 	if s.postgres {

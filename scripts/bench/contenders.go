@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -147,7 +146,7 @@ type process struct {
 }
 
 func (p *process) run(t task, calls, inFlight int, until time.Time) ([]time.Duration, error) {
-	took, err := p.Run(wire.Load{Params: p.contender.params[t], Calls: calls, InFlight: inFlight, Until: until})
+	took, err := p.Run(wire.Load{Params: []string{p.contender.params[t]}, Calls: calls, InFlight: inFlight, Until: until})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", p.contender.name, err)
 	}
@@ -176,7 +175,7 @@ func (b *bare) close() error {
 }
 
 func (b *bare) run(t task, calls, inFlight int, until time.Time) ([]time.Duration, error) {
-	var body []byte
+	body := ""
 	method, route := http.MethodGet, "verify"
 	switch t {
 	case record, recordLarge:
@@ -185,8 +184,7 @@ func (b *bare) run(t task, calls, inFlight int, until time.Time) ([]time.Duratio
 			details = largeDetails()
 		}
 		method, route = http.MethodPost, "events"
-		body = []byte(`{"event_type":"tool_executed","actor_type":"tool","actor_id":"external-system","payload":` +
-			strings.TrimSuffix(details, "}") + "," + otherDetails + `},"idempotency_key":"bare"}`)
+		body = bareEvent(details, "bare")
 	case download:
 		route = "evidence?include_payloads=false"
 	case verify:
@@ -216,29 +214,54 @@ func (b *bare) run(t task, calls, inFlight int, until time.Time) ([]time.Duratio
 	return took, failed
 }
 
+// bareEvent is the body that record_action sends.
+func bareEvent(details, key string) string {
+	return `{"event_type":"tool_executed","actor_type":"tool","actor_id":"external-system","payload":` + strings.TrimSuffix(details, "}") + "," + otherDetails +
+		`},"idempotency_key":"` + key + `"}`
+}
+
 // request sends one request and reads the answer, into a file where toDisk is true.
-func (b *bare) request(method, url string, body []byte, toDisk bool) (err error) {
-	req, err := http.NewRequestWithContext(b.ctx, method, url, bytes.NewReader(body))
+func (b *bare) request(method, url, body string, toDisk bool) (err error) {
+	answer, err := send(b.ctx, b.client, method, url, body)
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	res, err := b.client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, res.Body.Close()) }()
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("the service answered %d", res.StatusCode)
-	}
+	defer func() { err = errors.Join(err, answer.Close()) }()
 	if !toDisk {
-		_, err = io.Copy(io.Discard, res.Body)
+		_, err = io.Copy(io.Discard, answer)
 		return err
 	}
 	file, err := os.CreateTemp("", "loopgrid-bench-")
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(file, res.Body)
+	_, err = io.Copy(file, answer)
 	return errors.Join(err, file.Sync(), file.Close(), os.Remove(file.Name()))
+}
+
+// post sends a body and returns the answer.
+func post(ctx context.Context, client *http.Client, url, body string) ([]byte, error) {
+	answer, err := send(ctx, client, http.MethodPost, url, body)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(answer)
+	return text, errors.Join(err, answer.Close())
+}
+
+// send sends one request, which has to be answered with 200.
+func send(ctx context.Context, client *http.Client, method, url, body string) (io.ReadCloser, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		return nil, errors.Join(fmt.Errorf("the service answered %d", res.StatusCode), res.Body.Close())
+	}
+	return res.Body, nil
 }

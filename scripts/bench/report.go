@@ -1,13 +1,12 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"html"
-	"io"
 	"math"
 	"slices"
 	"strings"
+	"time"
 )
 
 // report is a run for readers.
@@ -22,7 +21,7 @@ type report struct {
 
 // title says when and where the figures were taken.
 func (r *report) title() string {
-	text := fmt.Sprintf("medians of %d interleaved rounds, %s, %s", r.amounts.rounds, r.date, r.machine)
+	text := fmt.Sprintf("medians of %d interleaved rounds, %s, %s", r.amounts.rounds, time.Now().Format("2 January 2006"), machine())
 	if r.quick {
 		text += " (a quick run: the figures say little)"
 	}
@@ -44,52 +43,6 @@ func (r *report) text() string {
 		summary = "1 of the figures is over its limit."
 	}
 	return "loopgrid-mcp: " + r.title() + "\n\n" + r.figures.table(r.rows, r.names) + "\n" + summary + "\n"
-}
-
-// json writes the run for programs: values are in the unit of their row, memory in bytes.
-func (r *report) json(out io.Writer) error {
-	type contender struct {
-		Median float64   `json:"median"`
-		Rounds []float64 `json:"rounds"`
-	}
-	type line struct {
-		Name       string               `json:"name"`
-		Unit       string               `json:"unit"`
-		Contenders map[string]contender `json:"contenders"`
-		Reference  string               `json:"reference,omitempty"`
-		Ratio      *float64             `json:"ratio,omitempty"`
-		Limit      string               `json:"limit,omitempty"`
-		Verdict    string               `json:"verdict,omitempty"`
-	}
-	document := struct {
-		Date    string `json:"date"`
-		Machine string `json:"machine"`
-		Rounds  int    `json:"rounds"`
-		Quick   bool   `json:"quick"`
-		Rows    []line `json:"rows"`
-	}{Date: r.date, Machine: r.machine, Rounds: r.amounts.rounds, Quick: r.quick}
-	for _, row := range r.rows {
-		l := line{Name: row.heading(), Unit: string(row.unit), Contenders: map[string]contender{}, Reference: row.reference, Verdict: r.figures.verdict(row)}
-		if row.unit == inBytes {
-			l.Unit = "bytes"
-		}
-		if ratio := r.figures.ratio(row); !math.IsNaN(ratio) {
-			l.Ratio = &ratio
-		}
-		if row.limit != nil {
-			l.Limit = row.limit.text(row.unit)
-		}
-		for _, name := range r.names {
-			if values := r.figures.values[row.name][name]; len(values) > 0 {
-				l.Contenders[name] = contender{median(values), values}
-			}
-		}
-		document.Rows = append(document.Rows, l)
-	}
-	encoder := json.NewEncoder(out)
-	encoder.SetIndent("", "  ")
-	encoder.SetEscapeHTML(false)
-	return encoder.Encode(document)
 }
 
 // The picture: a panel for each of these rows, with a bar for each contender that was measured in it.

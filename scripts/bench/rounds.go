@@ -15,17 +15,19 @@ type amounts struct {
 	calls      int           // of each load in a round
 	large      int           // calls with 1 MB in a round
 	budget     time.Duration // after which a load ends early
+	writing    time.Duration // of several bridges at once in a round
 	manyCalls  int           // for the memory of a long session
 	bundle     int           // bytes of the evidence
+	crowd      int           // calls in flight under extreme load
 }
 
 func fullRun(rounds int) amounts {
-	return amounts{rounds: rounds, coldStarts: 20, calls: 3000, large: 30, budget: 5 * time.Second, manyCalls: 100_000, bundle: 50_000_000}
+	return amounts{rounds: rounds, coldStarts: 20, calls: 3000, large: 30, budget: 5 * time.Second, writing: 3 * time.Second, manyCalls: 200_000, bundle: 50_000_000, crowd: 300}
 }
 
 // quickRun is for seeing that the benchmark works; its figures say little.
 func quickRun(rounds int) amounts {
-	return amounts{rounds: min(rounds, 2), coldStarts: 3, calls: 300, large: 3, budget: time.Second, manyCalls: 10_000, bundle: 5_000_000}
+	return amounts{rounds: min(rounds, 2), coldStarts: 3, calls: 300, large: 3, budget: time.Second, writing: time.Second, manyCalls: 10_000, bundle: 5_000_000, crowd: 40}
 }
 
 // bench is one run.
@@ -48,6 +50,9 @@ func (b *bench) run(ctx context.Context) error {
 			return err
 		}
 		if err := b.round(ctx, order); err != nil {
+			return err
+		}
+		if err := b.writers(ctx); err != nil {
 			return err
 		}
 	}
@@ -207,26 +212,31 @@ func (b *bench) longSession(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = b.longSessionOf(c, s)
-		if err = errors.Join(err, s.close()); err != nil {
+		many := b.manyCalls
+		if c.slow {
+			many = 0
+		}
+		if err := errors.Join(b.longSessionOf(c, s, many), s.close()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *bench) longSessionOf(c *contender, s session) error {
+func (b *bench) longSessionOf(c *contender, s session, many int) error {
 	const few = 1000
+	done := 0
 	for _, part := range []struct {
 		calls int
 		row   string
-	}{{few, rowMemoryFew}, {b.manyCalls - few, rowMemoryMany}} {
-		if c.slow && part.row == rowMemoryMany {
+	}{{few, rowMemoryFew}, {many, rowMemoryMany}} {
+		if part.calls <= done {
 			continue
 		}
-		if _, err := s.run(record, part.calls, 1, time.Time{}); err != nil {
+		if _, err := s.run(record, part.calls-done, 1, time.Time{}); err != nil {
 			return err
 		}
+		done = part.calls
 		if now, _, ok := memory(s.pid()); ok {
 			b.figures.add(part.row, c.name, now)
 		}

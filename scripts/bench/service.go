@@ -15,8 +15,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
@@ -29,6 +27,7 @@ type service struct {
 	url    string
 	server *http.Server
 	bundle []byte // an evidence ZIP
+	verify []byte // the answer to a verify
 
 	mu     sync.Mutex
 	events map[string][]byte // answers by payload
@@ -38,8 +37,8 @@ type service struct {
 const verification = `{"valid":true,"checked_events":6,"total_ledger_events":10,"failures":[],"key_id":"ed25519:0123456789abcdef","signature_algorithm":"Ed25519",` +
 	`"signer_provider":"local_ed25519","workspace_id":"default","algorithm":"Ed25519 + SHA-256 workspace hash chain","chain_scope":"workspace"}`
 
-// startService listens on a free port of the loopback. The bundle has about that many bytes.
-func startService(ctx context.Context, bundleBytes int) (*service, error) {
+// startService listens on a free port of the loopback. The bundle, and what a verification has to say of failures, have about that many bytes.
+func startService(ctx context.Context, bundleBytes, failureBytes int) (*service, error) {
 	bundle, err := makeBundle(bundleBytes)
 	if err != nil {
 		return nil, err
@@ -48,17 +47,28 @@ func startService(ctx context.Context, bundleBytes int) (*service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the service: %w", err)
 	}
-	s := &service{url: "http://" + listener.Addr().String(), bundle: bundle, events: map[string][]byte{}}
-	s.server = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
-	go func() { _ = s.server.Serve(listener) }() // ends with Close
+	const failure = `{"event_id":"evt_0123456789abcdef01234567","reason":"The signature does not match the event."},`
+	s := &service{url: "http://" + listener.Addr().String(), bundle: bundle, verify: []byte(verification), events: map[string][]byte{}}
+	if n := failureBytes / len(failure); n > 0 {
+		failures := strings.TrimSuffix(strings.Repeat(failure, n), ",")
+		s.verify = []byte(strings.NewReplacer(`"valid":true`, `"valid":false`, `"failures":[]`, `"failures":[`+failures+`]`).Replace(verification))
+	}
+	s.server = serve(listener, s)
 	return s, nil
+}
+
+// serve serves until the server is closed.
+func serve(listener net.Listener, handler http.Handler) *http.Server {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }() // ends with Close
+	return server
 }
 
 func (s *service) close() { _ = s.server.Close() }
 
 // ServeHTTP answers the three routes that the measured tools use.
 func (s *service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	answer := []byte(verification)
+	answer := s.verify
 	w.Header().Set("Content-Type", "application/json")
 	switch rest, ok := strings.CutPrefix(r.URL.Path, "/api/v1/decisions/"+decisionID+"/"); {
 	case ok && r.Method == http.MethodPost && rest == "events":
@@ -93,12 +103,7 @@ func readBody(r *http.Request) ([]byte, error) {
 
 // event is the signed event of LoopGrid's full privacy mode that answers an append.
 func (s *service) event(body []byte) ([]byte, error) {
-	var payload []byte
-	for name, value := range evidence.Members(body) {
-		if name == "payload" {
-			payload = value
-		}
-	}
+	payload := evidence.Get(body, "payload")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if answer := s.events[string(payload)]; answer != nil {
@@ -117,7 +122,7 @@ func (s *service) event(body []byte) ([]byte, error) {
 		`"key_id":"ed25519:0123456789abcdef","signature_algorithm":"Ed25519"},"signed_payload":{"disclosure":"encrypted","payload_ref":"pld_0123456789abcdef01234567",`+
 		`"payload_sha256":"%[2]s"},"payload_available":true,"payload_status":{"mode":"encrypted_vault","payload_id":"pld_0123456789abcdef01234567","available":true,`+
 		`"sha256":"%[2]s","expires_at":"2026-12-18T10:00:00.123456+00:00","erased_at":null,"erasure_reason":null}}`,
-		decisionID, commitment, jsontext.Value(payload), strings.Repeat("A", 86)+"==")
+		decisionID, commitment, payload, strings.Repeat("A", 86)+"==")
 	s.events[string(payload)] = answer
 	return answer, nil
 }
@@ -135,6 +140,7 @@ func makeBundle(size int) ([]byte, error) {
 		{"verification.json", `{"integrity":` + verification + `}`},
 		{"lifecycle.json", lifecycle},
 		{"filling.bin", string(filling)},
+		{"bundle-attestation.json", `{"files":{"manifest.json":{},"verification.json":{},"lifecycle.json":{},"filling.bin":{}}}`},
 	} {
 		w, err := archive.CreateHeader(&zip.FileHeader{Name: entry.name, Method: zip.Store})
 		if err == nil {

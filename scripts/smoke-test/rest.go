@@ -172,7 +172,9 @@ func (r *rest) export(ctx context.Context, id string) ([]evidence.Field, error) 
 	verified, err := r.client.Verify(ctx, id)
 	sum := sha256.Sum256(bundle)
 	return []evidence.Field{
-		truth("downloaded", true), {Name: "lifecycle", Value: evidence.Object(text("state", record.State))}, {Name: "server_verification", Value: verified.Raw},
+		truth("downloaded", true),
+		{Name: "lifecycle", Value: evidence.Object(text("state", record.State))},
+		{Name: "server_verification", Value: verified.Raw},
 		{Name: "bundle", Value: evidence.Object(text("path", path), text("sha256", hex.EncodeToString(sum[:])),
 			evidence.Field{Name: "bytes", Value: jsontext.Value(strconv.Itoa(len(bundle)))})},
 	}, err

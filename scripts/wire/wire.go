@@ -139,10 +139,10 @@ func (p *Process) Call(method, params string) ([]byte, error) {
 	return line, err
 }
 
-// Load is a number of equal calls of a tool.
+// Load is a number of calls of a tool.
 type Load struct {
-	// Params are those of tools/call, as JSON without line breaks.
-	Params string
+	// Params are those of tools/call, as JSON without line breaks. The calls take them in turn.
+	Params []string
 	// Calls is how many there are, InFlight how many of them wait for an answer at the same time.
 	Calls, InFlight int
 	// Until is when no more calls are begun; the zero time is never.
@@ -152,8 +152,12 @@ type Load struct {
 // Run makes the calls of a load, and returns how long each of them took, in the order of the answers. It costs little beside a program
 // that answers in microseconds. A call that is refused or fails ends it.
 func (p *Process) Run(l Load) ([]time.Duration, error) {
-	head, tail := []byte(`{"jsonrpc":"2.0","id":`), []byte(`,"method":"tools/call","params":`+l.Params+"}\n")
-	request := make([]byte, 0, len(head)+len(tail)+20)
+	head := []byte(`{"jsonrpc":"2.0","id":`)
+	var tails [][]byte
+	for _, params := range l.Params {
+		tails = append(tails, []byte(`,"method":"tools/call","params":`+params+"}\n"))
+	}
+	request := make([]byte, 0, len(head)+len(tails[0])+20)
 	first, sent := p.lastID+1, 0
 	began, took := make([]time.Time, l.Calls), make([]time.Duration, 0, l.Calls)
 	more := func() error {
@@ -162,7 +166,7 @@ func (p *Process) Run(l Load) ([]time.Duration, error) {
 			return nil
 		}
 		p.lastID++
-		request = append(strconv.AppendInt(append(request[:0], head...), int64(p.lastID), 10), tail...)
+		request = append(strconv.AppendInt(append(request[:0], head...), int64(p.lastID), 10), tails[sent%len(tails)]...)
 		began[sent] = now
 		sent++
 		return p.Send(request)

@@ -125,17 +125,17 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	p := start(t, "tools")
 	for range 2 { // ids go on
-		took, err := p.Run(wire.Load{Params: "{}", Calls: 100, InFlight: 16})
+		took, err := p.Run(wire.Load{Params: []string{"{}"}, Calls: 100, InFlight: 16})
 		require.NoError(t, err)
 		assert.Len(t, took, 100)
 		for _, d := range took {
 			assert.Positive(t, d)
 		}
 	}
-	took, err := p.Run(wire.Load{Params: "{}", Calls: 2, InFlight: 16})
+	took, err := p.Run(wire.Load{Params: []string{"{}"}, Calls: 2, InFlight: 16})
 	require.NoError(t, err)
 	assert.Len(t, took, 2, "fewer calls than may be in flight")
-	_, err = p.Run(wire.Load{Params: "{210}", Calls: 20, InFlight: 2})
+	_, err = p.Run(wire.Load{Params: []string{"{210}"}, Calls: 20, InFlight: 2})
 	require.ErrorContains(t, err, `a call was answered with {"jsonrpc":"2.0","id":210,"result":{"isError":true}}`)
 	_, err = p.Close()
 	require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestRun(t *testing.T) {
 func TestRunUntil(t *testing.T) {
 	t.Parallel()
 	p := start(t, `{"jsonrpc":"2.0","id":1,"result":{}}¶|{"jsonrpc":"2.0","id":2,"result":{}}¶`)
-	took, err := p.Run(wire.Load{Params: "{}", Calls: 100, InFlight: 1, Until: time.Now().Add(-time.Second)})
+	took, err := p.Run(wire.Load{Params: []string{"{}"}, Calls: 100, InFlight: 1, Until: time.Now().Add(-time.Second)})
 	require.NoError(t, err)
 	assert.Len(t, took, 1, "one call at least")
 	_, err = p.Close()
@@ -159,12 +159,12 @@ func TestRunNoticesWrongAnswers(t *testing.T) {
 		`{"jsonrpc":"2.0","id":1,"result":{}}¶{"jsonrpc":"2.0","id":1,"result":{}}¶`,
 	} {
 		p := start(t, answer)
-		_, err := p.Run(wire.Load{Params: "{}", Calls: 2, InFlight: 2})
+		_, err := p.Run(wire.Load{Params: []string{"{}"}, Calls: 2, InFlight: 2})
 		require.ErrorContains(t, err, "not in flight", answer)
 		_, _ = p.Close()
 	}
 	p := start(t, `{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}¶`)
-	_, err := p.Run(wire.Load{Params: "{}", Calls: 1, InFlight: 1})
+	_, err := p.Run(wire.Load{Params: []string{"{}"}, Calls: 1, InFlight: 1})
 	require.ErrorContains(t, err, "a call was answered with")
 	_, err = p.Close()
 	require.NoError(t, err)

@@ -34,7 +34,7 @@ func good(s step) event {
 	}
 	if s.CanAsk {
 		question := `[{"message":"Look:\n- amount: 720\n- reviewer of record: alice@acme.example\nThe model says: approve, \"The model's words.\"",
-			"schema":{"required":["action"],"properties":{"action":{"enum":["approve","reject"]},"reason":{}}}}]`
+			"schema":{"required":["action"],"properties":{"action":{"enum":["undecided","approve","reject"]},"reason":{}}}}]`
 		if err := json.Unmarshal([]byte(question), &e.Questions); err != nil {
 			panic(err)
 		}

@@ -58,7 +58,7 @@ func plan() []step {
 			Answer: answering("accept", map[string]any{"action": "approve", "reason": "Charged twice: größer, 更多 😀"}),
 		},
 		{
-			name: "reject what the model would approve", want: want{state: "reject", confirmation: "elicited", text: "The person chose reject where the call proposed approve."},
+			name: "reject what the model would approve", want: want{state: "reject", confirmation: "elicited", text: "The call proposed approve and the person chose reject"},
 			Answer: answering("accept", map[string]any{"action": "reject"}),
 		},
 		{name: "decline", want: want{text: "Not recorded: "}, Answer: answering("decline", nil)},
