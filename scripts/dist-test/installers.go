@@ -94,6 +94,9 @@ func (t *trial) installForeign(platform string, emulators ...string) func(contex
 func (t *trial) installImage(engine, image string) func(context.Context, string) (installation, error) {
 	return func(_ context.Context, folder string) (installation, error) {
 		engine, err := lookPath(engine)
+		if err == nil {
+			engine, err = filepath.Abs(engine)
+		}
 		if err != nil {
 			return installation{}, err
 		}

@@ -212,10 +212,9 @@ func document(environment []string, commit string, all map[string]result) string
 		}
 		fmt.Fprintf(&text, "| %s | `%s` | %s |\n", c.what, strings.ReplaceAll(command, "|", `\|`), state)
 	}
-	text.WriteString("\n## In detail\n")
 	for _, c := range checks() {
 		if lines := all[c.name].Lines; len(lines) > 0 {
-			fmt.Fprintf(&text, "\n`%s`:\n\n```text\n%s\n```\n", c.command, strings.Join(lines, "\n"))
+			fmt.Fprintf(&text, "\nIn detail, `%s`:\n\n```text\n%s\n```\n", c.command, strings.Join(lines, "\n"))
 		}
 	}
 	text.WriteString("\n## On what\n\n")

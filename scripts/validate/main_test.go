@@ -26,7 +26,7 @@ func TestDocument(t *testing.T) {
 	} {
 		assert.Contains(t, text, want, name)
 	}
-	assert.Contains(t, text, "`make dist-test`:\n\n```text\n[SKIP] Windows under Wine: wine64 is not installed here\n```\n")
+	assert.Contains(t, text, "\nIn detail, `make dist-test`:\n\n```text\n[SKIP] Windows under Wine: wine64 is not installed here\n```\n")
 	assert.Contains(t, text, "- System: a machine\n- go: go version\n")
 }
 
