@@ -86,9 +86,26 @@ func (b *bodyReader) release() {
 	b.s.held -= b.held
 }
 
-func errBusy() error {
+func errBusy() *refusal {
 	return &refusal{
 		status: http.StatusServiceUnavailable, detail: evidence.Text("The sandbox is busy with other requests. Try again in a second."),
 		header: [][2]string{{"Retry-After", "1"}},
 	}
+}
+
+// send counts an answer until sent, and returns another one if too much is waiting for clients that do not read.
+func (s *Server) send(a *answer) *answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unread > 0 && s.unread+int64(len(a.body)) > s.limits.AnswersBytes {
+		a = errBusy().answer()
+	}
+	s.unread += int64(len(a.body))
+	return a
+}
+
+func (s *Server) sent(a *answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unread -= int64(len(a.body))
 }

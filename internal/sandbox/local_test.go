@@ -86,6 +86,39 @@ func TestLocalByNameAndAddress(t *testing.T) {
 	}
 }
 
+// slowReader is a client that reads its answer when it may.
+type slowReader struct {
+	*httptest.ResponseRecorder
+
+	reading, may chan struct{}
+}
+
+func (w *slowReader) Write(p []byte) (int, error) {
+	close(w.reading)
+	<-w.may
+	return w.ResponseRecorder.Write(p)
+}
+
+// TestAnswersAreBoundedInSum lets a client ask for more than the bound and not read it.
+func TestAnswersAreBoundedInSum(t *testing.T) {
+	t.Parallel()
+	s := sandbox.New(sandbox.Options{Limits: sandbox.Limits{AnswersBytes: 1000}})
+	r := func() *http.Request { return httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil) }
+	slow := &slowReader{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+	var wg sync.WaitGroup
+	wg.Go(func() { s.ServeHTTP(slow, r()) })
+	<-slow.reading
+	quick := httptest.NewRecorder()
+	s.ServeHTTP(quick, r())
+	assert.Equal(t, http.StatusServiceUnavailable, quick.Code)
+	close(slow.may)
+	wg.Wait()
+	assert.Equal(t, http.StatusOK, slow.Code, "one answer may be longer than the bound")
+	quick = httptest.NewRecorder()
+	s.ServeHTTP(quick, r())
+	assert.Equal(t, http.StatusOK, quick.Code)
+}
+
 // TestBodiesAreBoundedInSum sends many bodies that do not end.
 func TestBodiesAreBoundedInSum(t *testing.T) {
 	t.Parallel()
