@@ -191,7 +191,7 @@ func TestConfig_ArrivesAsGiven(t *testing.T) {
 			t.Parallel()
 			for program, env := range map[string]map[string]string{
 				"/usr/local/bin/loopgrid-mcp":  {"LOOPGRID_BASE_URL": "http://127.0.0.1:8000"},
-				"/opt/my tools/it's/größer&\"": {"LOOPGRID_BASE_URL": "https://example.com/a%20b", "LOOPGRID_WORKSPACE": `O'Neill '&' <Söhne>: 1# - yes\no`, "LOOPGRID_EVIDENCE_DIR": `/x/O'Neill "&" <Söhne>: #1 - yes\no`},
+				"/opt/my tools/it's/größer&\"": {"LOOPGRID_BASE_URL": "https://example.com/a%20b", "LOOPGRID_WORKSPACE": `O'Neill '&' <Söhne>: 1# - yes\no`, "LOOPGRID_EVIDENCE_DIR": `/x/O'Neill "&" <Söhne>: 1# - yes\no`},
 			} {
 				args := []string{host, "--env", "LOOPGRID_SERVICE_KEY"}
 				for k, v := range env {

@@ -196,7 +196,7 @@ func (s Settings) ProblemsFor(scope Scope) []Problem {
 // the text of a refusal by LoopGrid. It is empty where there is nothing to say.
 func (s Settings) KeyNote() string {
 	for _, w := range s.Warnings {
-		if w.Variable == serviceKey && w.Message != shortKey {
+		if w.Variable == serviceKey && w.Message != shortKey || w.Variable == serviceKeyFile && !s.ServiceKey.IsSet() {
 			return w.Message + " " + w.Remedy
 		}
 	}

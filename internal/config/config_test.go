@@ -231,7 +231,7 @@ func TestLoadFrom_Messages(t *testing.T) {
 		shortKey  = "warning LOOPGRID_SERVICE_KEY: The service key has fewer than 16 characters: it is easy to guess, and too short to be hidden reliably in texts."
 		doLonger  = "  → Use a key that LoopGrid made."
 		comment   = " holds a # after a blank, which looks like a comment."
-		doComment = "  → Put the comment on a line of its own."
+		doComment = "  → Put the comment on a line of its own, or the value in quotation marks if the # belongs to it."
 		inner     = ` holds a quotation mark (").`
 		doWithout = "  → Write the value without it."
 		asUnset   = " is a placeholder that the host did not fill in; it counts as not set."
@@ -366,8 +366,14 @@ func TestLoadFrom_Messages(t *testing.T) {
 		{
 			"reviewer with a comment",
 			[]string{"LOOPGRID_MCP_REVIEWER_ID=Ann # boss"},
-			[]string{"warning LOOPGRID_MCP_REVIEWER_ID: LOOPGRID_MCP_REVIEWER_ID holds a # after a blank; it is taken as a part of the value, not as a comment.", doComment},
+			[]string{"warning LOOPGRID_MCP_REVIEWER_ID: LOOPGRID_MCP_REVIEWER_ID holds a # after a blank; it is taken as a part of the value, not as a comment.", "  → Put the comment on a line of its own."},
 		},
+		{"directory with a comment", []string{"LOOPGRID_EVIDENCE_DIR=/x # old"}, []string{"problem 3 LOOPGRID_EVIDENCE_DIR: LOOPGRID_EVIDENCE_DIR" + comment, doComment}},
+		{"a # that belongs to it", []string{`LOOPGRID_WORKSPACE="a #1"`}, []string{"warning LOOPGRID_WORKSPACE: LOOPGRID_WORKSPACE" + unquoted, doBare}},
+		{"a name twice", []string{"LOOPGRID_WORKSPACE=LOOPGRID_WORKSPACE=x"}, []string{
+			"problem 1 LOOPGRID_WORKSPACE: LOOPGRID_WORKSPACE begins with its own name.", "  → Write the value alone.",
+		}},
+		{"placeholder in the key", []string{"LOOPGRID_SERVICE_KEY=lg_live_${KEY}"}, []string{"problem 1 LOOPGRID_SERVICE_KEY: LOOPGRID_SERVICE_KEY" + unfilled, doFill}},
 		{
 			"a blank inside the quotes",
 			[]string{`LOOPGRID_WORKSPACE="claims "`},
@@ -642,6 +648,7 @@ func TestSettings_KeyNote(t *testing.T) {
 	assert.Equal(t,
 		"LOOPGRID_API_KEY is set, but this program does not read it. Use LOOPGRID_SERVICE_KEY, if that is what it is meant for.",
 		load(t, "LOOPGRID_API_KEY=k").KeyNote())
+	assert.Contains(t, load(t, "LOOPGRID_SERVICE_KEY_FILE=${F}").KeyNote(), "LOOPGRID_SERVICE_KEY_FILE is a placeholder")
 	quoted := load(t, `LOOPGRID_SERVICE_KEY="k`)
 	assert.Equal(t, `"k`, quoted.ServiceKey.Reveal(), "a key is sent as it was given")
 	assert.Equal(t,
@@ -709,6 +716,9 @@ func FuzzLoadFrom_NeverRepeatsAValue(f *testing.F) {
 		s := config.LoadFrom([]string{"HOME=/home/someone", "LOOPGRID_MCP_ENABLE_REVIEW_TOOL=1", name + "=" + before + mark + after})
 
 		for _, line := range lines(s) {
+			if strings.HasPrefix(line, "  → Did you mean http") {
+				continue // A host and a port without a scheme are no secret.
+			}
 			require.NotContains(t, line, mark)
 			require.NotContains(t, line, "\n")
 		}

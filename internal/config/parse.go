@@ -134,26 +134,32 @@ func (l *loader) given(name, text string) string {
 	if v.quoted {
 		l.warn(name, name+" is in quotation marks; they were taken off.", "Write the value without them.")
 	}
+	kind := lookUp(name).kind
+	whole := isPlaceholder(v.text)
 	const fillIn = "Write the value itself, or define what the placeholder names where the host starts."
-	exact := name == baseURL || name == workspace || name == reviewerID
 
 	switch {
 	case holdsExample(v.text):
 		l.report(name, fault{"still holds the text of an example", "Replace it with your own value, or remove the variable."})
-	case isPlaceholder(v.text) && name != baseURL && name != workspace && name != reviewConfirmation:
+	case whole && kind != "target" && name != reviewConfirmation:
 		l.warn(name, name+" is a placeholder that the host did not fill in; it counts as not set.", fillIn)
-	case isPlaceholder(v.text), name != serviceKey && holdsPlaceholder(v.text):
+	case whole, kind == "key" && holdsPair(v.text), kind != "key" && holdsPlaceholder(v.text):
 		// An address or a workspace by guess would write into the wrong ledger,
 		// for good, and the default confirmation may be weaker than what is meant.
 		l.report(name, fault{"holds a placeholder that the host did not fill in", fillIn})
-	case v.hasComment() && (name == baseURL || name == workspace):
-		l.report(name, fault{"holds a # after a blank, which looks like a comment", "Put the comment on a line of its own."})
-	case exact && strings.Contains(v.text, `"`):
+	case strings.HasPrefix(v.text, name+"="):
+		l.report(name, fault{"begins with its own name", "Write the value alone."})
+	case v.hasComment() && (kind == "target" || kind == "path"):
+		l.report(name, fault{
+			"holds a # after a blank, which looks like a comment",
+			"Put the comment on a line of its own, or the value in quotation marks if the # belongs to it.",
+		})
+	case (kind == "target" || kind == "person") && strings.Contains(v.text, `"`):
 		l.report(name, fault{`holds a quotation mark (")`, "Write the value without it."})
-	case v.quoted && (exact || name == serviceKey) && strings.TrimSpace(v.text) != v.text:
+	case v.quoted && kind != "" && kind != "path" && strings.TrimSpace(v.text) != v.text:
 		l.report(name, fault{"begins or ends with a blank inside its quotation marks", "Write the value without the blank and the marks."})
 	default:
-		if v.hasComment() && lookUp(name).Choices == nil && name != maxEvidenceBytes && name != timeoutSeconds {
+		if v.hasComment() && kind != "" { // other kinds are refused with it
 			l.warn(name, name+" holds a # after a blank; it is taken as a part of the value, not as a comment.", "Put the comment on a line of its own.")
 		}
 

@@ -35,13 +35,18 @@ func isPlaceholder(value string) bool {
 // holdsPlaceholder says whether a part of the value is a placeholder: taken as it
 // is, it would name a directory, a workspace or a reviewer that nobody meant.
 func holdsPlaceholder(value string) bool {
+	return holdsPair(value) || holdsDollarName(value) || holdsPercentName(value)
+}
+
+// holdsPair finds a placeholder in brackets anywhere, such as ${X} or {{ X }}.
+func holdsPair(value string) bool {
 	for _, pair := range placeholderPairs() {
 		if _, rest, ok := strings.Cut(value, pair[0]); ok && strings.Contains(rest, pair[1]) {
 			return true
 		}
 	}
 
-	return holdsDollarName(value) || holdsPercentName(value)
+	return false
 }
 
 // holdsDollarName finds $NAME at the start of a word, as a shell would expand it;

@@ -1,7 +1,7 @@
-// Package faultproxy stands between a client and a service in tests, and does on purpose what networks, proxies and services do now and
-// then: it refuses, loses, delays, cuts and replaces answers, with the request served or not, or still being served.
+// Package faultproxy sits between a client and a service in tests and does on purpose what networks, proxies and services do now and then:
+// it refuses, loses, delays, cuts and replaces answers, with the request served, not served or still being served.
 //
-// It knows HTTP and nothing of what is sent over it. Only tests and benchmarks import it.
+// It knows HTTP and nothing about what is sent over it. Only tests and benchmarks import it.
 package faultproxy
 
 import (
@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// Fault is what becomes of one request. The zero value is no fault: the service's answer is passed on at once.
+// Fault is what happens to one request. The zero value is no fault: the service's answer is passed on at once.
 type Fault struct {
 	// Delay is how long the request is held up on its way to the service.
 	Delay time.Duration
@@ -53,13 +53,13 @@ const (
 type Reply int
 
 const (
-	// Relayed is the service's answer. Of a request that was not served there is none: then it is Dropped.
+	// Relayed is the service's answer. If the request was not served, it is Dropped.
 	Relayed Reply = iota
 	// Refused is no connection: nothing is sent, whatever Reach says. A TCP proxy has accepted already: there it is Dropped and Withheld.
 	Refused
-	// Dropped is the end of the connection in place of an answer.
+	// Dropped ends the connection without an answer.
 	Dropped
-	// Truncated is the service's answer with the connection ending in the middle of the body.
+	// Truncated is the service's answer, but the connection ends in the middle of the body.
 	Truncated
 	// Silent is nothing at all, until the client gives up.
 	Silent
@@ -67,7 +67,7 @@ const (
 	Replaced
 )
 
-// String tells the fault in a few words, for the log of a test.
+// String describes the fault in a few words, for the log of a test.
 func (f Fault) String() string {
 	reply := [...]string{"relayed", "refused", "dropped", "truncated", "silent", "answered " + strconv.Itoa(f.Status)}[f.Reply]
 	reach := [...]string{"served", "lagging " + f.Lag.String(), "withheld"}[f.Reach]
@@ -81,12 +81,12 @@ func (f Fault) String() string {
 	return text
 }
 
-// Answer is a fault that answers in place of the service, which never gets the request.
+// Answer is a fault that answers instead of the service, which never gets the request.
 func Answer(status int, contentType, body string) Fault {
 	return Fault{Reach: Withheld, Reply: Replaced, Status: status, Header: http.Header{"Content-Type": {contentType}}, Body: body}
 }
 
-// Plan chooses the fault of each request. It is called by one request at a time and must not change the request.
+// Plan chooses the fault of each request. It is called for one request at a time and must not change it.
 type Plan func(*http.Request) Fault
 
 // Script is the plan that gives these faults to the first requests, in order, and none to later ones.
@@ -101,9 +101,9 @@ func Script(faults ...Fault) Plan {
 	}
 }
 
-// Proxy passes requests to a service and does with them what its plan says. As an [http.RoundTripper] it needs no network, works inside of a
-// testing/synctest bubble, and tells httptrace of the connection as a real transport does. As an [http.Handler] it is a proxy
-// for whoever listens.
+// Proxy passes requests to a service and treats them as its plan says. As an [http.RoundTripper] it needs no network, works inside a
+// testing/synctest bubble, and reports the connection to httptrace as a real transport does. As an [http.Handler] it is a proxy for a
+// server.
 type Proxy struct {
 	service http.Handler
 	work    sync.WaitGroup
@@ -112,7 +112,7 @@ type Proxy struct {
 	plan Plan
 }
 
-// New returns a proxy in front of a service. For one behind a URL take [net/http/httputil.NewSingleHostReverseProxy].
+// New returns a proxy in front of a service. For a service behind a URL use [net/http/httputil.NewSingleHostReverseProxy].
 func New(service http.Handler, plan Plan) *Proxy { return &Proxy{service: service, plan: plan} }
 
 // SetPlan replaces the plan for the requests to come.
@@ -122,7 +122,7 @@ func (p *Proxy) SetPlan(plan Plan) {
 	p.plan = plan
 }
 
-// Wait waits until the service has ended its work on all requests, lagging ones included.
+// Wait waits until the service has finished all requests, lagging ones included.
 func (p *Proxy) Wait() { p.work.Wait() }
 
 // RoundTrip sends a request to the service as the plan says.
@@ -174,11 +174,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
 	w.WriteHeader(a.status)
 	if !a.cut {
-		_, _ = w.Write(a.body) // A client that is gone is none of the proxy's concern.
+		_, _ = w.Write(a.body) // The client may be gone.
 		return
 	}
 	_, _ = w.Write(a.body[:len(a.body)/2])
-	_ = http.NewResponseController(w).Flush() // What is there is sent before the connection ends.
+	_ = http.NewResponseController(w).Flush() // Send what there is before the connection ends.
 	panic(http.ErrAbortHandler)
 }
 
@@ -190,7 +190,7 @@ type answer struct {
 	cut    bool // only half of the body comes
 }
 
-// exchange does with one request what the plan says. It calls connected once there is a connection. The error is that of a transport.
+// exchange treats one request as the plan says. It calls connected once there is a connection. The error is that of a transport.
 func (p *Proxy) exchange(r *http.Request, body []byte, connected func()) (*answer, error) {
 	p.mu.Lock()
 	f := p.plan(r)
@@ -231,7 +231,7 @@ func (p *Proxy) exchange(r *http.Request, body []byte, connected func()) (*answe
 	return served, nil
 }
 
-// serve has the service handle a request. When the client gives up first, the service goes on.
+// serve lets the service handle a request. When the client gives up first, the service goes on.
 func (p *Proxy) serve(r *http.Request, body []byte) (*answer, error) {
 	served := make(chan *answer, 1)
 	p.work.Go(func() { served <- p.handle(r, body) })
@@ -253,7 +253,7 @@ func (p *Proxy) serveLater(r *http.Request, body []byte, lag time.Duration) {
 	})
 }
 
-// handle returns the service's answer to a request, nil where it ended the connection without one.
+// handle returns the service's answer to a request, nil if it ended the connection without one.
 func (p *Proxy) handle(r *http.Request, body []byte) (a *answer) {
 	defer func() {
 		if panicked := recover(); panicked != nil {

@@ -11,7 +11,7 @@ import (
 // sends another one after a request that it gave up, never meets the service at work on the earlier one, as long as the service itself takes
 // less than [ServiceTime].
 const (
-	// ServiceTime is what a request may take in the service.
+	// ServiceTime is how long a request may take in the service.
 	ServiceTime = 300 * time.Millisecond
 	longestLag  = 600 * time.Millisecond  // after a lost connection or a gateway's answer
 	longestHush = 5500 * time.Millisecond // after the client gave up
@@ -34,7 +34,7 @@ func Random(seed uint64, share float64) Plan {
 	}
 }
 
-// draw returns one of all the faults that a client can be expected to survive.
+// draw returns one of the faults that a client is expected to survive.
 func draw(random *rand.Rand) Fault {
 	upTo := func(d time.Duration) time.Duration { return time.Duration(random.Int64N(int64(d))) }
 	reach := Reach(random.IntN(3))

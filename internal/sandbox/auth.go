@@ -22,11 +22,11 @@ const (
 type apiKey struct {
 	id, secret, workspace string
 	scopes                []string
-	// expires is zero where the key does not expire.
+	// expires is zero if the key does not expire.
 	expires time.Time
 }
 
-// newKey makes a key; days is its life, 0 for no end. The caller holds mu.
+// newKey makes a key that expires after some days, 0 meaning never. The caller holds mu.
 func (s *Server) newKey(workspace string, scopes []string, days int) *apiKey {
 	if len(scopes) == 0 {
 		scopes = []string{scopeIngest, scopeRead}
@@ -40,8 +40,8 @@ func (s *Server) newKey(workspace string, scopes []string, days int) *apiKey {
 	return key
 }
 
-// authorize checks the credential of a request for a scope. An empty workspace is not compared with that of the key: this is how a key of one
-// workspace can write into "default".
+// authorize checks the credential of a request for a scope. LoopGrid does not compare an empty workspace with the key's, so a key of
+// another workspace can write into "default".
 func (s *Server) authorize(r *request, workspace, scope string) error {
 	secret := r.Header.Get(keyHeader)
 	if secret == "" {

@@ -20,7 +20,7 @@ const (
 	policyFile        = "policy/policy.json"
 	disclosuresFile   = "disclosures.jsonl"
 
-	// verifyCommand is LoopGrid's own value of the two fields that programs may read. The report and the readme name the command that a person
+	// verifyCommand is what LoopGrid writes into two fields that programs may read. The report and the readme name the command that a person
 	// can install.
 	verifyCommand = "python loopgrid_verify.py evidence.zip"
 )
@@ -65,9 +65,9 @@ type export struct {
 	payloads               bool
 	verification, coverage jsontext.Value
 	summary                jsontext.Value
-	// shown is what the reader gets to see of the summary: decision.json.
+	// shown is the part of the summary that the reader sees: decision.json.
 	shown jsontext.Value
-	// policy is the disclosed policy result, nil where there is none or payloads are withheld.
+	// policy is the disclosed policy result, nil if there is none or payloads are withheld.
 	policy      jsontext.Value
 	checkpoint  *checkpoint
 	witnesses   []jsontext.Value
@@ -81,7 +81,7 @@ type member struct {
 	data []byte
 }
 
-// read takes from the ledger what the export is made of.
+// read collects what goes into the export.
 func (e *export) read() error {
 	d := e.decision
 	summary, err := story(d.events).summary()
@@ -119,7 +119,7 @@ func (e *export) read() error {
 	return nil
 }
 
-// zip makes every file in its order, and the ZIP of them.
+// zip makes all files in their order, and the ZIP.
 func (e *export) zip() ([]byte, error) {
 	e.object("manifest.json", e.manifest())
 	e.object("decision.json", e.shown)
@@ -167,8 +167,8 @@ func (e *export) manifest() jsontext.Value {
 	}
 	if e.policy != nil {
 		policy = evidence.Object(
-			kv("id", evidence.Get(e.policy, "policy_id")), kv("version", evidence.Get(e.policy, "version")), kv("policy_digest", evidence.Get(e.policy, "policy_digest")),
-			kv("input_commitment", evidence.Get(e.policy, "input_commitment")),
+			kv("id", evidence.Get(e.policy, "policy_id")), kv("version", evidence.Get(e.policy, "version")),
+			kv("policy_digest", evidence.Get(e.policy, "policy_digest")), kv("input_commitment", evidence.Get(e.policy, "input_commitment")),
 		)
 	}
 	if e.checkpoint != nil {
@@ -222,7 +222,7 @@ func (e *export) files() jsontext.Value {
 		kv("signer", "signer.json"), kv("verification", "verification.json"), kv("lifecycle", "lifecycle.json"), kv("policy", policy),
 		kv("public_key", "public-key.pem"), kv("report", "report.html"), kv("readme", "README.txt"), kv("bundle_attestation", attestationFile),
 		kv("disclosures", disclosures),
-		kv("timestamp", nil), // No time stamping authority answers to a sandbox.
+		kv("timestamp", nil), // The sandbox asks no time stamping authority.
 	)
 }
 
@@ -235,8 +235,7 @@ func (e *export) events() []jsontext.Value {
 	return lines
 }
 
-// attestation signs the digest of every member. The signature is made like one over a chain hash: over the 32 bytes of the digest of the
-// canonical body.
+// attestation signs the digests of all members. Like a signature over a chain hash, it covers the 32 bytes of the digest of the canonical body.
 func (e *export) attestation() jsontext.Value {
 	digests := make([]evidence.Field, 0, len(e.members))
 	for _, m := range e.members {
@@ -273,7 +272,7 @@ func (e *export) lines(name string, lines []jsontext.Value) {
 	e.add(name, data)
 }
 
-// indented returns JSON text with a member or an element a line.
+// indented returns JSON text with one member or element per line.
 func indented(v jsontext.Value) []byte {
 	v = v.Clone()
 	_ = v.Format(jsontext.PreserveRawStrings(true), jsontext.WithIndent("  ")) // It was made here.

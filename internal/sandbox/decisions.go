@@ -10,7 +10,7 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-// find returns the decision that a route names. An unknown one is told before the credential is looked at.
+// find returns the decision that a route names. LoopGrid looks it up before it checks the credential.
 func (s *Server) find(r *request, scope string) (*decision, error) {
 	s.mu.Lock()
 	d := s.decisions[r.params[0]]
@@ -42,8 +42,8 @@ func (s *Server) createDecision(r *request) (*answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	payload := []evidence.Field{kv("spec_version", "loopgrid/"+profile), kv("decision_type", f.values["decision_type"]), kv("service_name", f.values["service_name"])}
-	for _, name := range capturedObjects() {
+	payload := []evidence.Field{kv("spec_version", "loopgrid/"+profile)}
+	for _, name := range append([]string{"decision_type", "service_name"}, capturedObjects()...) {
 		payload = append(payload, kv(name, f.values[name]))
 	}
 	actor := evidence.Get(f.values["agent"], "id")
@@ -83,7 +83,7 @@ func (s *Server) bound(ws *workspace, key jsontext.Value) *event {
 	return ws.byKey[string(key)]
 }
 
-// replayed answers a create whose key is bound: with the decision of that event, whatever the event and the new body are.
+// replayed answers a create whose key is bound with the decision of the bound event, whatever that event and the new body are.
 func (s *Server) replayed(bound *event, phantom string) (*answer, error) {
 	if s.faults.PhantomIDs {
 		return s.createdAnswer(phantom, bound, nil)
@@ -97,7 +97,7 @@ func (s *Server) createdAnswer(decisionID string, e *event, replay any) (*answer
 	return answerJSON(evidence.Object(kv("decision_id", decisionID), kv("event", e.answer()), kv("idempotent_replay", replay)), e.shown())
 }
 
-// answer is an event in the lists and nested answers of the API.
+// answer is an event as the API nests it in an answer.
 func (e *event) answer() jsontext.Value {
 	fields := e.signedFields(evidence.Text(e.actorID))
 	fields[len(fields)-1] = kv("payload", e.shown())
@@ -105,7 +105,7 @@ func (e *event) answer() jsontext.Value {
 	return evidence.Object(append(fields, e.disclosure()...)...)
 }
 
-// disclosure are the fields that only an event in full mode has.
+// disclosure returns the fields that only an event in full mode has.
 func (e *event) disclosure() []evidence.Field {
 	if e.blob == nil {
 		return nil
@@ -141,8 +141,8 @@ func (s *Server) appendEvent(r *request) (*answer, error) {
 	})
 }
 
-// appendTo appends an event to a decision where the lifecycle allows it and tells of it. A key that is bound to the decision is answered with its
-// event before any rule is looked at. before, which may be nil, is asked first.
+// appendTo appends an event to a decision if the lifecycle allows it, and answers with tell. A key that is already bound to the decision is
+// answered with its event before any rule is checked. before, which may be nil, runs first.
 func (s *Server) appendTo(
 	r *request, d *decision, next draft, before func() error, tell func(*event) (*answer, error),
 ) (*answer, error) {
@@ -282,7 +282,7 @@ func (s *Server) listDecisions(r *request) (*answer, error) {
 	return answerJSON(evidence.Array(list...))
 }
 
-// listReviews is GET /api/v1/reviews: the decisions that wait for a person.
+// listReviews is GET /api/v1/reviews: the decisions waiting for a person.
 func (s *Server) listReviews(r *request) (*answer, error) {
 	workspace := r.workspaceQuery()
 	if err := s.authorize(r, workspace, scopeReview); err != nil {

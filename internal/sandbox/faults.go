@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// Faults are what LoopGrid does to a client now and then, made to happen on purpose. They are for tests: no command-line flag sets them. Pauses
-// are [time.Sleep], so that they cost nothing under testing/synctest; make the Server inside of the bubble.
+// Faults make happen on purpose what LoopGrid does to a client now and then. They are for tests; no command-line flag sets them. Pauses are
+// [time.Sleep], so they cost nothing under testing/synctest; make the Server inside the bubble.
 type Faults struct {
 	// ForkChain breaks the chain of a workspace for good when two of its writes are in progress at once, as LoopGrid does on SQLite: both take
-	// the same predecessor and both are answered 200. Only the next verification shows it. Without it writes of a workspace take turns. It has no
-	// effect with Options.PostgreSQL.
+	// the same predecessor and both are answered 200. Only the next verification shows it. Otherwise the writes of a workspace take turns. It
+	// has no effect with Options.PostgreSQL.
 	ForkChain bool
-	// PhantomIDs answers a create whose key is already bound like LoopGrid under load: with a decision_id that does not exist and
+	// PhantomIDs answers a create whose key is already bound as LoopGrid does under load: with a decision_id that does not exist and
 	// idempotent_replay null. The id in the event is the real one.
 	PhantomIDs bool
 	// WriteTime is how long an append takes: 7 ms on LoopGrid with SQLite. With Options.PostgreSQL the workspace's row is locked meanwhile.
 	WriteTime time.Duration
-	// BeforeAppend is called for each write that is about to append, after the service has read the request and checked it: chain, lifecycle and
-	// key were looked at. The write goes on when it returns, so a test can block in it, or call [Server.Suspend] and return.
+	// BeforeAppend is called for each write that is about to append, after the service has read the request and checked chain, lifecycle and key.
+	// The write goes on when it returns, so a test can block in it, or call [Server.Suspend] and return.
 	BeforeAppend func(Write)
 	// ScanTime is how long the check of a chain takes for each of its events.
 	ScanTime time.Duration
-	// DropAnswer says for which writes the connection is closed at once, while the write goes on for another 200 ms.
+	// DropAnswer says for which writes the connection is closed at once while the write goes on for another 200 ms.
 	DropAnswer func(Write) bool
 	// FailAfterAppend says which writes are answered 500 although their event was appended.
 	FailAfterAppend func(Write) bool
@@ -40,13 +40,13 @@ type Write struct {
 	Method, Path string
 	// DecisionID is empty for a create.
 	DecisionID string
-	// EventType is what is to be appended, for example "decision_created".
+	// EventType is the type of the event to append, for example "decision_created".
 	EventType string
-	// IdempotencyKey is empty where none was sent.
+	// IdempotencyKey is empty if none was sent.
 	IdempotencyKey string
 }
 
-// turnstile counts the writes of a workspace that are in progress and, unless the chain may fork, lets them through one at a time.
+// turnstile counts the writes in progress in a workspace and, unless the chain may fork, lets them through one at a time.
 type turnstile struct {
 	inProgress int
 	free       chan struct{}
@@ -79,7 +79,7 @@ func (s *Server) write(ws *workspace, w Write, step func(*turn) (*answer, error)
 	if s.faults.DropAnswer != nil && s.faults.DropAnswer(w) {
 		go func() {
 			time.Sleep(dropTime)
-			_, _ = t.run(step) // Nobody is there to read the answer.
+			_, _ = t.run(step) // Nobody is left to read the answer.
 			s.writeLog()
 		}()
 		panic(http.ErrAbortHandler)
@@ -130,8 +130,8 @@ func (t *turn) append(d draft) (*event, error) {
 	return e, err
 }
 
-// Suspend stops the service as SIGSTOP stops a process: requests are still accepted, but none of them is read, appended or answered until
-// [Server.Resume]. Nothing is lost: a write that was in progress then appends, whether or not its client is still there.
+// Suspend stops the service as SIGSTOP stops a process: connections are still accepted, but no request is read, appended or answered until
+// [Server.Resume]. Nothing is lost: a write in progress then appends, whether or not its client is still there.
 func (s *Server) Suspend() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +140,7 @@ func (s *Server) Suspend() {
 	}
 }
 
-// Resume lets a suspended service go on with all that it had read, and with what arrived in the meantime, at once.
+// Resume lets a suspended service go on, with all that it had read and all that arrived in the meantime at once.
 func (s *Server) Resume() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *Server) Resume() {
 	}
 }
 
-// pause waits as long as the service is suspended. The caller does not hold mu.
+// pause waits while the service is suspended. The caller does not hold mu.
 func (s *Server) pause() {
 	for {
 		s.mu.Lock()
@@ -171,6 +171,6 @@ func (ws *workspace) head() string {
 	return ws.events[len(ws.events)-1].chainHash
 }
 
-// errKeyTaken says that an idempotency key was bound while the write was in progress, or that it is empty and was bound before: LoopGrid takes
-// an empty key for none and stores it all the same.
+// errKeyTaken says that an idempotency key was bound while the write was in progress, or that an empty one was bound before: LoopGrid treats an
+// empty key as none, but stores it.
 var errKeyTaken = errors.New("idempotency key is taken")

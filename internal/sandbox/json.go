@@ -12,17 +12,17 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-// JSON is kept as text, without blanks and in Python's spelling: this is what LoopGrid hashes, stores and exports. The API's answers have the
-// spelling of its serialiser, which differs in floats: 0.00001 where Python writes 1e-05.
+// JSON is kept as text, without blanks and in Python's spelling: this is what LoopGrid hashes, stores and exports. The API's serialiser spells
+// floats differently in answers: 0.00001 instead of 1e-05.
 
-// Depths at which LoopGrid gives up: its parser on a request, its serialiser on an answer.
+// The deepest nesting that LoopGrid's parser reads and its serialiser writes.
 const (
 	maxNesting       = 970
 	maxAnswerNesting = 255
 )
 
-// readJSON returns a request body as it is kept. Text that is not JSON is the body's problem in f. Unlike LoopGrid it takes no UTF-16, no NaN and
-// no name that stands twice in an object.
+// readJSON returns a request body as the sandbox keeps it. Text that is not JSON becomes a problem of f. Unlike LoopGrid it accepts no UTF-16, no
+// NaN and no duplicate names.
 func readJSON(f *form, body []byte) (jsontext.Value, error) {
 	if !utf8.Valid(body) || evidence.NestsDeeper(body, maxNesting) {
 		return nil, errUnreadable()
@@ -30,14 +30,14 @@ func readJSON(f *form, body []byte) (jsontext.Value, error) {
 	value := jsontext.Value(bytes.TrimPrefix(body, []byte("\ufeff")))
 	if err := value.Format(); err != nil {
 		if value.IsValid(jsontext.AllowInvalidUTF8(true)) {
-			return nil, errInternal // Half of a surrogate pair, which Python reads and cannot write.
+			return nil, errInternal // Half a surrogate pair, which Python can read but not write.
 		}
 		return nil, f.syntax(err)
 	}
 	return respell(value, evidence.AppendFloat)
 }
 
-// errUnreadable is LoopGrid's answer to bytes that are no text, and to an integer or a nesting that Python refuses.
+// errUnreadable is LoopGrid's answer to bytes that are not UTF-8, and to an integer or a nesting that Python refuses.
 func errUnreadable() error {
 	return refuse(http.StatusBadRequest, "There was an error parsing the body")
 }
@@ -76,7 +76,7 @@ func appendNumber(dst, number []byte, appendFloat func([]byte, float64) []byte) 
 	if bytes.ContainsAny(number, ".eE") {
 		f, err := strconv.ParseFloat(string(number), 64)
 		if err != nil {
-			return nil, errInternal // Infinity to Python, which it cannot write.
+			return nil, errInternal // Python reads it as infinity, which it cannot write.
 		}
 		return appendFloat(dst, f), nil
 	}
@@ -112,7 +112,7 @@ func kv(name string, value any) evidence.Field {
 	return evidence.Field{Name: name, Value: encode(value)}
 }
 
-// encode returns a value as JSON text: null for nil and for JSON that is not there.
+// encode returns a value as JSON text: null for nil and for an absent value.
 func encode(value any) jsontext.Value {
 	switch v := value.(type) {
 	case string:
@@ -137,7 +137,7 @@ func encode(value any) jsontext.Value {
 	return jsontext.Value("null")
 }
 
-// truthy is Python's truth of a value in its spelling.
+// truthy is Python's bool() of a value.
 func truthy(value jsontext.Value) bool {
 	switch string(value) {
 	case "", "null", "false", "0", "0.0", "-0.0", `""`, "[]", "{}":

@@ -41,7 +41,7 @@ const (
 // genesis is the predecessor of a workspace's first event.
 func genesis() string { return strings.Repeat("0", 2*sha256.Size) }
 
-// event is one row of the ledger. It does not change once it is appended, but for its blob.
+// event is one row of the ledger. Only its blob changes after it is appended.
 type event struct {
 	seq                                  int
 	id, decisionID, workspaceID, kind    string
@@ -58,7 +58,7 @@ type event struct {
 // blob is the clear payload of an event in full mode.
 type blob struct {
 	id, sha256, expires string
-	// clear is nil once the payload is erased, or cannot be read.
+	// clear is nil once the payload is erased or unreadable.
 	clear            jsontext.Value
 	erasedAt, reason string
 }
@@ -78,8 +78,8 @@ func (e *event) shown() jsontext.Value {
 	return e.payload
 }
 
-// body returns the signed body of an event. The actor's id is given as the JSON text that was signed, which need not be the text that the row
-// keeps: LoopGrid's database turns a number into a string, and the event never verifies again.
+// body returns the signed body of an event. The actor's id is the JSON text that was signed, which may differ from what the row keeps:
+// LoopGrid's database turns a number into a string, and the event never verifies again.
 func (e *event) body(actorID jsontext.Value) jsontext.Value {
 	return evidence.Object(e.signedFields(actorID)...)
 }
@@ -129,7 +129,7 @@ type draft struct {
 	idempotencyKey   jsontext.Value
 }
 
-// append signs a draft after the given predecessor and appends it to its workspace. The caller holds mu. Nothing is appended where it fails.
+// append signs a draft after the given predecessor and appends it to its workspace. The caller holds mu. If it fails, nothing is appended.
 func (s *Server) append(ws *workspace, previous string, d draft) (*event, error) {
 	if s.seq >= s.limits.Events {
 		return nil, errFull()
@@ -185,7 +185,7 @@ func (s *Server) append(ws *workspace, previous string, d draft) (*event, error)
 	return e, nil
 }
 
-// columnText is how a database without strict types keeps an actor's id; it is not ok for what it cannot keep.
+// columnText returns how a database without strict types stores an actor's id, and whether it can.
 func columnText(id jsontext.Value) (kept string, ok bool) {
 	switch id.Kind() {
 	case '"':
@@ -204,7 +204,7 @@ func columnText(id jsontext.Value) (kept string, ok bool) {
 	}
 }
 
-// ledger returns the events of a workspace; "" stands for all of them. The caller holds mu; the slice may be read afterwards.
+// ledger returns the events of a workspace, "" meaning all workspaces. The caller holds mu; the slice may be read afterwards.
 func (s *Server) ledger(workspace string) []*event {
 	if ws := s.workspaces[workspace]; ws != nil {
 		return slices.Clip(ws.events)
@@ -225,7 +225,7 @@ type failure struct {
 	reasons []string
 }
 
-// check verifies a chain. The error is that of a hash that is none, at which LoopGrid's check breaks off.
+// check verifies a chain. LoopGrid's check fails with an exception at a hash that is not hexadecimal; so does this one.
 func (s *Server) check(events []*event) ([]failure, error) {
 	var failures []failure
 	expected := genesis()

@@ -11,7 +11,7 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-// story is one decision as its readers see it: what each event type last said. It is read while mu is held.
+// story is one decision as readers see it: what each event type last said. The caller holds mu.
 type story []*event
 
 // last returns the newest event of one of some types.
@@ -43,8 +43,8 @@ func (s story) tool() jsontext.Value { return s.payload(toolExecuted, toolReques
 // executed says whether the action is known to have been carried out.
 func (s story) executed() bool { return s.last(toolExecuted, toolResult, mcpToolResult) != nil }
 
-// policyResult returns what the policy said as far as readers can see it: in proof_only mode nothing. LoopGrid looks the result up in a set, which
-// fails for a list or an object; a workspace that redacts "decision" makes it one.
+// policyResult returns the policy's decision if readers can see it: in proof_only mode they cannot. LoopGrid looks the result up in a set, which
+// fails for a list or an object; redacting "decision" makes it an object.
 func (s story) policyResult() (string, error) {
 	result := evidence.Get(s.payload(policyEvaluated), "decision")
 	if kind := result.Kind(); kind == '[' || kind == '{' {
@@ -57,7 +57,7 @@ func (s story) policyResult() (string, error) {
 // forbids says whether a policy result forbids the action.
 func forbids(result string) bool { return result == blocked || result == "block" }
 
-// reviewed returns the type of the newest review, "" where there is none.
+// reviewed returns the type of the newest review, "" if there is none.
 func (s story) reviewed() string {
 	if e := s.last(humanApproved, humanRejected, humanAdjudicated); e != nil {
 		return e.kind
@@ -65,7 +65,7 @@ func (s story) reviewed() string {
 	return ""
 }
 
-// conflict is a refusal of the lifecycle.
+// conflict returns a refusal by the lifecycle.
 func conflict(code, message string) error {
 	return &refusal{status: http.StatusConflict, detail: evidence.Object(kv("code", code), kv("message", message))}
 }
@@ -151,7 +151,7 @@ func (s story) lifecycle() (jsontext.Value, error) {
 	return state("captured", "Decision captured", false, modelCompleted, policyEvaluated, toolRequested, toolExecuted, outcomeObserved)
 }
 
-// captured returns a field of what was captured when the decision was created, {} where it cannot be seen.
+// captured returns a field of the decision_created payload, {} if readers cannot see it.
 func (s story) captured(name string) jsontext.Value {
 	if value := evidence.Get(s[0].shown(), name); value != nil {
 		return value
@@ -161,7 +161,7 @@ func (s story) captured(name string) jsontext.Value {
 
 func (s story) proofOnly() bool { return s[0].privacyMode == modeProofOnly }
 
-// decisionType is a string where it can be seen and was not redacted.
+// decisionType is a string unless it is redacted.
 func (s story) decisionType() jsontext.Value {
 	if s.proofOnly() {
 		return evidence.Text("protected_decision")
@@ -194,7 +194,7 @@ func (s story) summary() ([]evidence.Field, error) {
 	), nil
 }
 
-// item returns the decision as one of a list, which puts the known fields first. Lists take every chain for valid.
+// item returns the decision as one of a list, which puts the known fields first. Lists assume that every chain is valid.
 func (s story) item() (jsontext.Value, error) {
 	summary, err := s.summary()
 	if err != nil {
@@ -217,7 +217,7 @@ func (s story) item() (jsontext.Value, error) {
 	return evidence.Object(append(summary, kv("coverage", s.coverage(true)))...), nil
 }
 
-// coverage tells which parts of the evidence are there. It is called after lifecycle, which fails where this would.
+// coverage says which parts of the evidence are there. Call it after lifecycle, which reports the error that this would meet.
 func (s story) coverage(valid bool) jsontext.Value {
 	const present, pending, missing, notApplicable = "present", "pending", "missing", "not_applicable"
 	status := func(there, due, applies bool) string {

@@ -14,9 +14,10 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/text"
 )
 
-// Local is the sandbox for one machine. A web page must not reach it, whatever name it gives to this machine's address: the Host of a request has
-// to be a loopback name or address or that of the address the sandbox was told to listen on, and the Origin, which browsers send with all but
-// plain reading, has to be the sandbox itself. Where it listens on every address of the machine, any Host that is an address will do.
+// Local returns the sandbox for use on one machine. No web page may reach it, not even by pointing a name of its own at this machine's address
+// (DNS rebinding): the Host of a request must be a loopback name or address or the host that the sandbox listens on, and its Origin, which
+// browsers send with everything but plain reads, must be the sandbox itself. If it listens on every address of the machine, any Host that is an
+// address is accepted.
 func (s *Server) Local(listen string) http.Handler {
 	told, _, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -26,7 +27,8 @@ func (s *Server) Local(listen string) http.Handler {
 		host := (&url.URL{Host: r.Host}).Hostname()
 		switch origin, sent := r.Header["Origin"]; {
 		case !isLocal(host, told):
-			forbid(w, fmt.Sprintf("The sandbox does not answer to the name %q. Use localhost or 127.0.0.1, or start it with --addr and that name.", text.Clean(host, 80)))
+			forbid(w, fmt.Sprintf("The sandbox does not answer to the name %q. Use localhost or 127.0.0.1, or start it with --addr and that name.",
+				text.Clean(host, 80)))
 		case sent && (len(origin) != 1 || !strings.EqualFold(origin[0], "http://"+r.Host)):
 			forbid(w, "The sandbox takes no requests from other web pages.")
 		default:
@@ -35,7 +37,7 @@ func (s *Server) Local(listen string) http.Handler {
 	})
 }
 
-// isLocal says whether a Host names the sandbox that was told to listen on a host.
+// isLocal says whether a Host names a sandbox that listens on the host told.
 func isLocal(host, told string) bool {
 	if address.IsLoopback(host) {
 		return true
@@ -52,10 +54,10 @@ func forbid(w http.ResponseWriter, sentence string) {
 	w.Header().Set(Header, "1")
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusForbidden)
-	_, _ = w.Write(refused.answer().body) // A client that is gone needs no answer.
+	_, _ = w.Write(refused.answer().body) // The client may be gone.
 }
 
-// bodyReader counts the bytes of a request that are held in memory. All bodies together have one bound: many that never end must not fill it.
+// bodyReader counts the bytes of a request body that are held in memory. All bodies share one bound, so that many unfinished ones cannot fill it.
 type bodyReader struct {
 	s    *Server
 	from io.Reader
@@ -73,7 +75,7 @@ func (b *bodyReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// release gives back what the request held.
+// release gives the request's bytes back.
 func (b *bodyReader) release() {
 	b.s.mu.Lock()
 	defer b.s.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/text"
 )
 
-// maxLogged is how many characters of a text from a client a line shows.
+// maxLogged is how many characters of a client's text a line shows.
 const maxLogged = 80
 
-// logEvent keeps the line of an event: when, which decision, what, by whom, and what the policy said. Payloads are not shown. The caller holds
-// mu, over which nothing is written: a terminal may be slow.
+// logEvent queues the line of an event: when, which decision, what, by whom, and what the policy said. Payloads are not shown. The caller holds
+// mu, so nothing is written here: a terminal may be slow.
 func (s *Server) logEvent(d *decision, e *event, now time.Time) {
 	if s.log == nil {
 		return
@@ -32,7 +32,7 @@ func (s *Server) logEvent(d *decision, e *event, now time.Time) {
 	s.lines = append(s.lines, line)
 }
 
-// writeLog writes the lines that are kept, in their order. The caller does not hold mu.
+// writeLog writes the queued lines in their order. The caller does not hold mu.
 func (s *Server) writeLog() {
 	if s.log == nil {
 		return
@@ -44,6 +44,6 @@ func (s *Server) writeLog() {
 	s.lines = nil
 	s.mu.Unlock()
 	if len(lines) > 0 {
-		_, _ = io.WriteString(s.log, strings.Join(lines, "\n")+"\n") // A log that cannot be written stops nothing.
+		_, _ = io.WriteString(s.log, strings.Join(lines, "\n")+"\n") // The sandbox goes on without its log.
 	}
 }

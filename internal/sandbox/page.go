@@ -25,7 +25,7 @@ func (s *Server) home(*request) (*answer, error) {
 	}}, nil
 }
 
-// digest names an element of the page as the only one of its kind that a browser may run or apply.
+// digest returns what allows the page's one script or style in its Content-Security-Policy, and no other.
 func digest(tag string) string {
 	_, after, _ := strings.Cut(pageHTML, "<"+tag+">")
 	content, _, _ := strings.Cut(after, "</"+tag+">")
@@ -33,7 +33,7 @@ func digest(tag string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// changes is GET /changes: a text that is another one after each event and after each start. The page asks for it before it asks for more.
+// changes is GET /changes: a text that differs after each event and each start. The page polls it and reloads only when it differs.
 func (s *Server) changes(*request) (*answer, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -159,8 +159,8 @@ func (p *policy) evaluate(action, authority, context jsontext.Value) (jsontext.V
 	return result(decision, reason, kv("amount", amount), kv("human_approval_threshold", float(auto)), kv("hard_limit", float(limit))), nil
 }
 
-// limits returns the amount up to which an action is allowed without a person, the policy's own hard limit, and the limit in force: the lower of
-// the hard limit and that of the authority. A limit of 0 counts as none, and an authority that is no number counts only where the policy has no
+// limits returns the amount up to which no person is needed, the policy's own hard limit, and the limit in force: the lower of
+// the hard limit and that of the authority. A limit of 0 counts as none, and an authority that is not a number counts only if the policy has no
 // hard limit.
 func (p *policy) limits(authority jsontext.Value) (auto, hard, limit float64, err error) {
 	if hard, err = pythonFloat(evidence.Get(p.rule, "hard_limit")); err != nil {

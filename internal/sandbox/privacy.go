@@ -16,7 +16,7 @@ const (
 	modeProofOnly = "proof_only"
 )
 
-// project returns the payload that is signed in the modes redacted and proof_only; what full mode signs is made where the payload is kept.
+// project returns the payload that is signed in the modes redacted and proof_only; append makes the one for full mode.
 func project(payload jsontext.Value, mode, commitment string, custom []string) jsontext.Value {
 	if mode == modeProofOnly {
 		return evidence.Object(kv("proof_only", true), kv("payload_sha256", commitment))
@@ -53,8 +53,8 @@ func redact(value jsontext.Value, path string, custom []string) jsontext.Value {
 	}
 }
 
-// sensitive says whether a name looks private, or it or its path is in the workspace's own list. The list is compared as it was written with
-// names in lower case: an entry with capitals or hyphens never matches.
+// sensitive says whether a name looks private, or it or its path is in the workspace's own list. Names are compared in lower case with the
+// list as written, so an entry with capitals or hyphens never matches.
 func sensitive(name, path string, custom []string) bool {
 	plain := func(s string) string { return strings.ReplaceAll(strings.ToLower(s), "-", "_") }
 	name = plain(name)
@@ -69,7 +69,7 @@ func sensitive(name, path string, custom []string) bool {
 	return slices.Contains(custom, name) || slices.Contains(custom, plain(path))
 }
 
-// commit stands for a value that is not shown.
+// commit returns what replaces a sensitive value.
 func commit(value jsontext.Value) jsontext.Value {
 	hash, _ := evidence.Commitment(value) // It was read before.
 	kind := map[jsontext.Kind]string{'n': "NoneType", 't': "bool", 'f': "bool", '"': "str", '0': "int", '[': "list", '{': "dict"}[value.Kind()]

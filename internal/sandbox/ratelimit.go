@@ -13,12 +13,12 @@ type rateLimiter struct {
 
 const (
 	window = time.Minute
-	// maxClients is how many clients the limiter remembers before it forgets those whose minute is over, or else all.
+	// maxClients is how many clients the limiter remembers before it forgets those whose minute is over, or all if there are none.
 	maxClients = 1024
 )
 
-// take counts a request and returns 0, or returns how many seconds the client should wait. The seconds are rounded down, and at least 1: LoopGrid
-// lets a client wait one second too little.
+// take counts a request and returns 0, or returns how many seconds the client should wait. As in LoopGrid the
+// seconds are rounded down, and at least 1, so a client that obeys comes back up to a second early.
 func (l *rateLimiter) take(client string, limit int, now time.Time) (wait int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-// The sentences of a bundle. Each one says what a sandbox's evidence is worth, since the files outlive the sandbox and may be read by somebody
-// who never saw it.
+// The sentences of a bundle. Each says what a sandbox's evidence is worth, since the files outlive the sandbox and somebody may read them who
+// never saw it.
 const (
 	productionRecommendation = "Use this key for tests only: a sandbox made it, and it is gone when the sandbox stops. " +
 		"Run LoopGrid itself, with a signing key in a KMS."
@@ -104,7 +104,7 @@ func (e *export) readme() []byte {
 	return []byte(b.String())
 }
 
-// plain is a value as a person reads it: a string without its quotes, a dash for what is not there, a redacted value as such.
+// plain returns a value for a person: a string without quotes, a dash for nothing, "redacted" for a redacted one.
 func plain(v jsontext.Value) string {
 	switch s, isText := evidence.Unquote(v); {
 	case isText:

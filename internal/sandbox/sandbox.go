@@ -1,12 +1,12 @@
-// Package sandbox is LoopGrid 0.8.1 in memory, for evaluation and for every test of this project: the routes that this project's tools use and
-// those that set them up, with the statuses, bodies, rules, numbers, chains and signatures of the service. Where LoopGrid has a trap, the
-// sandbox has it too, so that what passes here passes there. Recorded exchanges of the real service decide; they are replayed by the tests.
+// Package sandbox is LoopGrid 0.8.1 in memory, for evaluation and for every test of this project: the routes that the bridge, an evaluator and
+// LoopGrid's Python client use, with the statuses, bodies, rules, numbers, chains and signatures of the service. Where LoopGrid has a trap, the
+// sandbox has it too, so what passes here passes there. The tests replay recorded exchanges with the real service.
 //
-// It cannot be mistaken for LoopGrid: its version is [Version], every answer carries the header X-LoopGrid-Sandbox, its signing key is made at
+// Nobody can mistake it for LoopGrid: its version is [Version], every answer carries the header X-LoopGrid-Sandbox, it makes its signing key at
 // start, and nothing survives the process.
 //
-// It knows HTTP, LoopGrid's rules and, through package evidence, LoopGrid's canonical JSON. It must not know of MCP, of the bridge or of its
-// client, and it opens no socket, file or process: [Server] is an [http.Handler] for whoever listens.
+// It knows HTTP, LoopGrid's rules and, through package evidence, LoopGrid's canonical JSON. It must not know MCP, the bridge or the bridge's
+// client, and it opens no socket, file or process: [Server] is an [http.Handler].
 package sandbox
 
 import (
@@ -41,16 +41,16 @@ const profile = "3.0-draft"
 
 // Options change what a sandbox does. The zero value is LoopGrid's evaluation container as it starts: without credentials, with its limits.
 type Options struct {
-	// Auth requires X-LoopGrid-Key with the scopes of each route. Without it a missing key is accepted and a wrong one refused, as LoopGrid does.
+	// Auth requires X-LoopGrid-Key with the scopes of each route. Without it a missing key is accepted and a wrong one refused, as in LoopGrid.
 	Auth bool
-	// PostgreSQL behaves as LoopGrid does on PostgreSQL, and says so in GET /api/v1/system/info. An append locks the row of its workspace, so that
-	// writes that overlap never fork a chain. What comes before it is not locked: two writes at once both pass the checks of the lifecycle, of
-	// "already reviewed" and of the idempotency key, and a create whose key was bound meanwhile is answered with a decision_id that does not
-	// exist. Without it the sandbox is LoopGrid on SQLite.
+	// PostgreSQL makes the sandbox behave like LoopGrid on PostgreSQL, and say so in GET /api/v1/system/info; otherwise it is LoopGrid on SQLite.
+	// An append locks the row of its workspace, so overlapping writes never fork a chain. The checks before it are not locked: two writes at once
+	// both pass those of the lifecycle, of "already reviewed" and of the idempotency key, and a create whose key was bound in the meantime is
+	// answered with a decision_id that does not exist.
 	PostgreSQL bool
 	// Now is the clock of the ledger, the keys and the rate limits; nil means time.Now.
 	Now func() time.Time
-	// Log gets one line for each recorded event; nil means none. It is written to by one request at a time.
+	// Log gets one line for each recorded event; nil means none. One request at a time writes to it.
 	Log io.Writer
 	// Limits bound what clients can send and fill.
 	Limits Limits
@@ -58,15 +58,15 @@ type Options struct {
 	Faults Faults
 }
 
-// Limits bound a sandbox. A zero field has the default that it names.
+// Limits bound a sandbox. A zero field has the default named there.
 type Limits struct {
 	// IngestPerMinute is how many writes under /api/v1/decisions a key, or else a client's address, may send in a minute: 600.
 	IngestPerMinute int
 	// OtherPerMinute is the same for all other writes, policies/evaluate among them: 120.
 	OtherPerMinute int
-	// BodyBytes is the largest body by its Content-Length: 2,000,000. A body without one may be eight times as long, where LoopGrid has no bound.
+	// BodyBytes is the largest body by its Content-Length: 2,000,000. A body without one may be eight times as long; LoopGrid has no bound there.
 	BodyBytes int64
-	// BodiesBytes is how much of all requests' bodies is held at once before further ones are answered with 503: 32 MiB.
+	// BodiesBytes is how many bytes of request bodies are held at once before further ones are answered with 503: 32 MiB.
 	BodiesBytes int64
 	// Events is how many events the ledger holds before writes are answered with 507: 100,000.
 	Events int
@@ -74,7 +74,7 @@ type Limits struct {
 	MemoryBytes int64
 }
 
-// unsized is the longest body of a request that does not tell its length.
+// unsized is the longest body of a request without a Content-Length.
 func (l Limits) unsized() int64 { return 8 * l.BodyBytes }
 
 func (l Limits) withDefaults() Limits {
@@ -117,17 +117,17 @@ type Server struct {
 	log   io.Writer
 	logMu sync.Mutex
 
-	// mu guards what follows. It is never held over a pause: a goroutine that waits for a mutex stops the clock of testing/synctest.
+	// mu guards what follows. It is never held during a pause: a goroutine waiting for a mutex stops the clock of testing/synctest.
 	mu         sync.Mutex
 	workspaces map[string]*workspace
 	decisions  map[string]*decision
 	// created are the decisions in the order of their first events.
 	created []*decision
-	// policies are those of a workspace, oldest first. LoopGrid takes policies for workspaces that do not exist.
+	// policies are those of a workspace, oldest first. LoopGrid accepts policies for workspaces that do not exist.
 	policies map[string][]*policy
-	// apiKeys are kept by the key itself.
+	// apiKeys are indexed by the key itself.
 	apiKeys map[string]*apiKey
-	// suspended is closed when the service goes on; nil while it runs.
+	// suspended is closed when the service resumes; it is nil while the service runs.
 	suspended chan struct{}
 	seq       int
 	bytes     int64

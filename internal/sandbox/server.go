@@ -33,7 +33,7 @@ type answer struct {
 	body        []byte
 }
 
-// answerJSON answers 200 with JSON text in the spelling of the API. LoopGrid's serialiser gives up on a payload that nests too deep.
+// answerJSON answers 200 with JSON text in the spelling of the API. LoopGrid's serialiser fails on a payload that nests too deep.
 func answerJSON(stored jsontext.Value, payloads ...jsontext.Value) (*answer, error) {
 	for _, payload := range payloads {
 		if evidence.NestsDeeper(payload, maxAnswerNesting) {
@@ -44,7 +44,7 @@ func answerJSON(stored jsontext.Value, payloads ...jsontext.Value) (*answer, err
 	return &answer{status: http.StatusOK, contentType: "application/json", body: body}, err
 }
 
-// refusal is an answer that tells why not. Its detail is JSON text.
+// refusal is an error answer. Its detail is JSON text.
 type refusal struct {
 	status int
 	detail jsontext.Value
@@ -53,15 +53,15 @@ type refusal struct {
 
 func (r *refusal) Error() string { return fmt.Sprintf("%d %s", r.status, r.detail) }
 
-// refuse is a refusal with a sentence.
+// refuse returns a refusal with a sentence.
 func refuse(status int, sentence string) error {
 	return &refusal{status: status, detail: evidence.Text(sentence)}
 }
 
-// errInternal is an exception of the service that nothing catches.
+// errInternal is an uncaught exception of the service.
 var errInternal = errors.New("internal server error")
 
-// errFull is the sandbox's own: LoopGrid has a disk.
+// errFull is the sandbox's alone: LoopGrid has a disk.
 func errFull() error {
 	return refuse(http.StatusInsufficientStorage, "The sandbox is full: it keeps its evidence in memory. Start it again.")
 }
@@ -81,12 +81,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.pause()
 	s.writeLog()
 	if r.Body != nil {
-		// Whoever sends a body that is not read should see the answer, not a connection that is reset.
+		// A client whose body is not read should see the answer, not a reset connection.
 		_, _ = io.CopyN(io.Discard, r.Body, s.limits.unsized())
 	}
 	h := w.Header()
 	h.Set(Header, "1")
-	// LoopGrid's 500 comes from outside of what sets the request id.
+	// LoopGrid sends its 500 from outside the middleware that sets the request id.
 	if a.status != http.StatusInternalServerError {
 		id := r.Header.Get("X-Request-ID")
 		if id == "" {
@@ -103,7 +103,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Length", strconv.Itoa(len(a.body)))
 	w.WriteHeader(a.status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(a.body) // A client that is gone is none of LoopGrid's concern.
+		_, _ = w.Write(a.body) // The client may be gone.
 	}
 }
 
@@ -146,7 +146,7 @@ func (s *Server) tooLarge() *answer {
 	return &answer{status: http.StatusRequestEntityTooLarge, contentType: "application/json", body: body}
 }
 
-// limit counts a write and returns the seconds to wait where it is one too many.
+// limit counts a write and returns how many seconds the client should wait if it is one too many, else 0.
 func (s *Server) limit(r *http.Request, path string) (wait int) {
 	switch r.Method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete:
@@ -167,7 +167,7 @@ func (s *Server) limit(r *http.Request, path string) (wait int) {
 	return s.rates.take(bucket+" "+client, limit, s.now())
 }
 
-// route is one route. Its pattern has {} where a segment varies.
+// route is one route. {} in its pattern is any one segment.
 type route struct {
 	method, pattern string
 	// body validates the request's body; nil where the route takes none.
@@ -175,7 +175,7 @@ type route struct {
 	run  func(*Server, *request) (*answer, error)
 }
 
-// routes is the table of all routes, in LoopGrid's order: where the method does not fit, the first route of that path names the one allowed.
+// routes lists all routes in LoopGrid's order: if only the method is wrong, the first route with that path names the allowed one.
 func routes() []route {
 	const get, post = http.MethodGet, http.MethodPost
 	return []route{
@@ -206,7 +206,7 @@ func routes() []route {
 	}
 }
 
-// route finds the route of a request. Where only the method does not fit, allow names the one that does.
+// route finds the route of a request. If only the method is wrong, allow names the right one.
 func (s *Server) route(method, path string) (found *route, params []string, allow string) {
 	for i := range s.routes {
 		params, ok := match(s.routes[i].pattern, path)
@@ -221,7 +221,7 @@ func (s *Server) route(method, path string) (found *route, params []string, allo
 	return nil, nil, allow
 }
 
-// match compares a decoded path with a pattern. A slash that came encoded separates segments like any other.
+// match compares a decoded path with a pattern. An encoded slash separates segments like any other.
 func match(pattern, path string) (params []string, ok bool) {
 	for {
 		want, restPattern, morePattern := strings.Cut(pattern, "/")
@@ -241,7 +241,7 @@ func match(pattern, path string) (params []string, ok bool) {
 	}
 }
 
-// unknown answers a path without route: a redirect where one slash at the end makes the difference.
+// unknown answers a path without a route: with a redirect if only a slash at the end is wrong.
 func (s *Server) unknown(r *http.Request, path string) *answer {
 	other := path + "/"
 	if strings.HasSuffix(path, "/") {
@@ -300,7 +300,7 @@ func (s *Server) ready(*request) (*answer, error) {
 	))
 }
 
-// systemInfo names what the sandbox is made of. The provider of the database is the one whose behaviour it has.
+// systemInfo is GET /api/v1/system/info. The database provider is the one whose behaviour the sandbox has.
 func (s *Server) systemInfo(*request) (*answer, error) {
 	provider := "sqlite"
 	if s.postgres {

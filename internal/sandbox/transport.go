@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// RoundTrip makes a Server an [http.RoundTripper], so that a client can use it without a network and inside of a testing/synctest bubble. As with a
-// server, a request whose context ends goes on there, and a dropped answer is an [io.EOF].
+// RoundTrip makes a Server an [http.RoundTripper], so that a client can use it without a network and inside a testing/synctest bubble. As with a
+// real server, a request goes on there after its context ends, and a dropped answer is an [io.EOF].
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	in := r.Clone(context.WithoutCancel(r.Context()))
 	in.RemoteAddr = "127.0.0.1:1"

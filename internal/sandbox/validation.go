@@ -15,7 +15,7 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-// form is a request body or a query while its fields are validated as pydantic does: every problem is told, in the order of the fields.
+// form is a request body or a query while its fields are validated the way pydantic does it: all problems are listed, in the order of the fields.
 type form struct {
 	// place is "body" or "query".
 	place string
@@ -26,7 +26,7 @@ type form struct {
 	problems []jsontext.Value
 }
 
-// problem records what is wrong with the input at a place; the context is optional. It returns false, as the check of a field that fails does.
+// problem records what is wrong with the input at a place; the context is optional. It returns false, so that a check can end with it.
 func (f *form) problem(kind string, loc []any, message string, input any, context ...evidence.Field) bool {
 	place := []jsontext.Value{evidence.Text(f.place)}
 	for _, step := range loc {
@@ -40,7 +40,7 @@ func (f *form) problem(kind string, loc []any, message string, input any, contex
 	return false
 }
 
-// err returns the refusal that lists the problems, nil where there are none.
+// err returns a refusal that lists the problems, nil if there are none.
 func (f *form) err() error {
 	if len(f.problems) == 0 {
 		return nil
@@ -48,7 +48,7 @@ func (f *form) err() error {
 	return &refusal{status: http.StatusUnprocessableEntity, detail: evidence.Array(f.problems...)}
 }
 
-// readForm parses a request body. What is no JSON object is a problem of the body as a whole.
+// readForm parses a request body. A body that is not a JSON object is one problem of the whole body.
 func readForm(contentType string, body []byte) (*form, error) {
 	f := &form{place: "body", values: map[string]jsontext.Value{}}
 	media, _, _ := strings.Cut(strings.ToLower(contentType), ";")
@@ -62,7 +62,7 @@ func readForm(contentType string, body []byte) (*form, error) {
 			return nil, err
 		}
 	default:
-		f.in = evidence.Text(string(body)) // LoopGrid takes it for text.
+		f.in = evidence.Text(string(body)) // LoopGrid reads it as a string.
 	}
 	if f.in.Kind() != '{' {
 		f.problem("model_attributes_type", nil, "Input should be a valid dictionary or object to extract fields from", f.in)
@@ -72,7 +72,7 @@ func readForm(contentType string, body []byte) (*form, error) {
 	return f, nil
 }
 
-// syntax refuses a body that is no JSON. The error's words are the parser's, its place is counted in bytes.
+// syntax refuses a body that is not JSON. The reason is in the parser's words, the place in bytes.
 func (f *form) syntax(err error) error {
 	at, reason := 0, err.Error()
 	if syntax := (*jsontext.SyntacticError)(nil); errors.As(err, &syntax) {
@@ -91,8 +91,8 @@ func queryForm(query url.Values) *form {
 	return f
 }
 
-// field validates one field: what was sent has to pass the check, what was not has its fallback. A fallback of nil makes the field required, one
-// of null allows null.
+// field validates one field: a value that was sent must pass the check, otherwise the fallback applies. A fallback of nil makes the field
+// required; a fallback of null allows null.
 func (f *form) field(name string, fallback any, check func(value jsontext.Value) bool) {
 	value, sent := f.sent[name]
 	switch {
@@ -195,7 +195,7 @@ func (f *form) boolean(name string, fallback bool) {
 	})
 }
 
-// str returns a validated string, "" where it is null.
+// str returns a validated string, "" for null.
 func (f *form) str(name string) string {
 	s, _ := evidence.Unquote(f.values[name])
 	return s
@@ -211,7 +211,7 @@ func (f *form) list(name string) []string {
 	return list
 }
 
-// num returns a validated integer, 0 where it is null.
+// num returns a validated integer, 0 for null.
 func (f *form) num(name string) int {
 	n, _ := strconv.Atoi(strings.Trim(string(f.values[name]), `"`))
 	return n

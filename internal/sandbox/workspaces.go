@@ -18,13 +18,13 @@ type workspace struct {
 	retentionDays   int
 	redaction       []string
 	events          []*event
-	// byKey are the events by their idempotency keys, in quotes.
+	// byKey holds the events by their idempotency keys, which are JSON strings.
 	byKey       map[string]*event
 	checkpoints []*checkpoint
 	turn        turnstile
 }
 
-// workspace returns a workspace, which is created on first use. The caller holds mu.
+// workspace returns a workspace and creates it on first use. The caller holds mu.
 func (s *Server) workspace(id string) *workspace {
 	if ws := s.workspaces[id]; ws != nil {
 		return ws
@@ -32,7 +32,7 @@ func (s *Server) workspace(id string) *workspace {
 	return s.newWorkspace(workspace{id: id, privacyMode: modeFull, retentionDays: 90})
 }
 
-// use is workspace for a client, who can fill the memory with workspaces. The caller does not hold mu.
+// use is workspace for a client, whose workspaces count against the memory bound. The caller does not hold mu.
 func (s *Server) use(id string) (*workspace, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *Server) createCheckpoint(r *request) (*answer, error) {
 	))
 }
 
-// audit is GET /api/v1/workspaces/{w}/audit: what administrators did, of which the sandbox keeps nothing. It tells whether a key is one of theirs.
+// audit is GET /api/v1/workspaces/{w}/audit. The sandbox keeps no audit log; clients use the route to find out whether a key has the scope admin.
 func (s *Server) audit(r *request) (*answer, error) {
 	if err := s.authorize(r, r.params[0], scopeAdmin); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (s *Server) payloadStatus(r *request) (*answer, error) {
 	return answerJSON(evidence.Object(kv("decision_id", d.id), kv("events", list)))
 }
 
-// status tells whether a clear payload is still there.
+// status says whether a clear payload is still available.
 func (b *blob) status() jsontext.Value {
 	if b == nil {
 		return evidence.Object(kv("mode", "not_vaulted"), kv("available", false))
@@ -183,7 +183,7 @@ func (s *Server) erasePayloads(r *request) (*answer, error) {
 	})
 }
 
-// covering returns the newest checkpoint at or after a place in the chain, nil where there is none.
+// covering returns the newest checkpoint at or after a place in the chain, nil if there is none.
 func (ws *workspace) covering(seq int) *checkpoint {
 	for _, cp := range slices.Backward(ws.checkpoints) {
 		if cp.seq >= seq {
