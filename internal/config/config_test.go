@@ -755,3 +755,9 @@ func TestVariables_AreToldOnce(t *testing.T) {
 	}
 	assert.Len(t, slices.Collect(maps.Keys(seen)), 15)
 }
+
+func BenchmarkLoadFrom(b *testing.B) {
+	for b.Loop() {
+		_ = config.LoadFrom([]string{"HOME=/home/someone", "PATH=/usr/bin", "LOOPGRID_BASE_URL=http://127.0.0.1:8000"})
+	}
+}

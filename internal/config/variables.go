@@ -2,7 +2,9 @@ package config
 
 import (
 	"reflect"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // environment is the table of settings, and what the operator wrote before any
@@ -72,7 +74,11 @@ type Variable struct {
 
 // Variables returns the settings in the order in which they are documented and
 // in which problems are reported. No variable is required by itself.
-func Variables() []Variable {
+func Variables() []Variable { return slices.Clone(table()) }
+
+// table is [Variables], read from the tags once: that takes a part of the time in
+// which the server starts.
+var table = sync.OnceValue(func() []Variable { //nolint:gochecknoglobals // It never changes.
 	var all []Variable
 	scopes := map[string]Scope{"": NoCalls, "all": AllCalls, "review": ReviewCalls, "evidence": EvidenceCalls}
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[environment]()) {
@@ -91,10 +97,10 @@ func Variables() []Variable {
 	}
 
 	return all
-}
+})
 
 func lookUp(name string) Variable {
-	for _, v := range Variables() {
+	for _, v := range table() {
 		if v.Name == name {
 			return v
 		}
