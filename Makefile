@@ -79,7 +79,7 @@ soak: ## Run the model test for TIME (10m), and look whether memory, goroutines 
 	LOOPGRID_MODEL_TIME=$(TIME) $(GO) test ./internal/bridge -run '^TestModelLong$$' -timeout 0 -v
 
 hosts-check: ## Vet, lint and test the module of the host tests, whose programs of others are not needed for it.
-	cd scripts/hosts && $(GO) vet ./... && $(GO) test ./... && $(GO) tool -modfile=../tools/go.mod golangci-lint run
+	cd scripts/hosts && $(GO) mod tidy -diff && $(GO) vet ./... && $(GO) test ./... && $(GO) tool -modfile=../tools/go.mod golangci-lint run
 
 host-test: ## Try the program in real AI hosts and clients; fetches them with npm and pip, about two gigabytes, once.
 	$(GO) -C scripts/hosts run ./host-test
@@ -96,6 +96,7 @@ page-test: ## Try the sandbox's page in headless Chromium; UPDATE_GOLDEN=1 takes
 
 update: ## Write all goldens, generated documents and examples anew.
 	UPDATE_GOLDEN=1 $(GO) test -count=1 $$(grep -rl --include='*_test.go' 'internal/golden"' cmd internal scripts | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+	cd scripts/hosts && $(GO) mod tidy
 
 vuln: ## Look for known vulnerabilities with a local copy of the Go database.
 	$(GO) mod download $(VULNDB)@latest

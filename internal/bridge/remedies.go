@@ -155,8 +155,8 @@ func (c *call) remedy(err error) string {
 		return c.remedyForAnswer(api)
 	case errors.As(err, &unusable):
 		return "The operator should check that LOOPGRID_BASE_URL is the address of LoopGrid itself, not of a login page or proxy."
-	case errors.As(err, &transport) && !transport.Sent():
-		return "The operator should check that LoopGrid is running at LOOPGRID_BASE_URL; loopgrid-mcp doctor shows more."
+	case errors.As(err, &transport) && !transport.Sent() && transport.Remedy() != "":
+		return sentences("For the operator:", transport.Remedy(), "loopgrid-mcp doctor shows more.")
 	default:
 		return ""
 	}

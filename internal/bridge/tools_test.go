@@ -148,9 +148,9 @@ func TestServiceIsDown(t *testing.T) {
 	x := serveExactly(t, http.DefaultTransport, "LOOPGRID_BASE_URL=http://127.0.0.1:1/base", "LOOPGRID_EVIDENCE_DIR="+t.TempDir(), "LOOPGRID_MCP_TIMEOUT_SECONDS=2")
 	x.initialize("test-client")
 	text := x.fails("loopgrid.record_action", `{"decision_id":"dec_1","tool":"t"}`)
-	assert.Equal(t, "Not recorded: the action of decision dec_1. LoopGrid is not reachable: the connection was refused.\n"+
-		"The operator should check that LoopGrid is running at LOOPGRID_BASE_URL; loopgrid-mcp doctor shows more.", text)
-	assert.Contains(t, x.fails("loopgrid.get_evidence", `{"decision_id":"dec_1"}`), "Not downloaded: LoopGrid is not reachable: the connection was refused.")
+	assert.Equal(t, "Not recorded: the action of decision dec_1. LoopGrid is not reachable: the connection was refused: nothing listens at 127.0.0.1:1.\n"+
+		"For the operator: Start LoopGrid, or set LOOPGRID_BASE_URL to its address. In a container 127.0.0.1 is the container itself. loopgrid-mcp doctor shows more.", text)
+	assert.Contains(t, x.fails("loopgrid.get_evidence", `{"decision_id":"dec_1"}`), "Not downloaded: LoopGrid is not reachable: the connection was refused: nothing listens at 127.0.0.1:1.")
 }
 
 func TestReviewIsDisabledByDefault(t *testing.T) {

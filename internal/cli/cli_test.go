@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -406,28 +407,38 @@ func TestSandboxIsForOneMachine(t *testing.T) {
 // TestSandboxWhoseOutputNobodyReads records more than any pipe holds, and then ends while a request is unfinished.
 func TestSandboxWhoseOutputNobodyReads(t *testing.T) {
 	t.Parallel()
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	addr := listener.Addr().String()
-	require.NoError(t, listener.Close())
-	stuck := blocked{make(chan struct{})}
-	t.Cleanup(func() { close(stuck.ever) })
-	stop, code := make(chan struct{}), make(chan int, 1)
+	out := &readOnce{lockedBuffer: lockedBuffer{wrote: make(chan struct{}, 1)}, ever: make(chan struct{})}
+	t.Cleanup(func() { close(out.ever) })
+	s := &started{out: &out.lockedBuffer, stop: make(chan struct{}), code: make(chan int, 1)}
 	go func() {
-		code <- cli.Run(context.Background(), cli.Process{
-			Args: []string{"loopgrid-mcp", "sandbox", "--addr", addr}, Stdout: stuck, Stderr: io.Discard, Stop: stop,
+		s.code <- cli.Run(context.Background(), cli.Process{
+			Args: []string{"loopgrid-mcp", "sandbox", "--addr", "127.0.0.1:0"}, Stdout: out, Stderr: io.Discard, Stop: s.stop,
 		})
 	}()
+	addr := s.waitFor(t, `Listening on http://(127\.0\.0\.1:\d+) `)
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
-	for err != nil {
-		conn, err = new(net.Dialer).DialContext(t.Context(), "tcp", addr)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close() })
 	for range 500 {
 		require.Equal(t, http.StatusOK, post(t, "http://"+addr, ""))
 	}
 	_, err = io.WriteString(conn, "POST /api/v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
 	require.NoError(t, err)
-	close(stop)
-	assert.Equal(t, 0, <-code)
+	close(s.stop)
+	assert.Equal(t, 0, <-s.code)
+}
+
+// readOnce is a stdout of which the first lines are read and nothing after them.
+type readOnce struct {
+	lockedBuffer
+
+	read atomic.Bool
+	ever chan struct{}
+}
+
+func (w *readOnce) Write(p []byte) (int, error) {
+	if w.read.Swap(true) {
+		<-w.ever
+	}
+	return w.lockedBuffer.Write(p)
 }

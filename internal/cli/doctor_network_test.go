@@ -95,7 +95,7 @@ func TestDoctorHangsUp(t *testing.T) {
 	})
 	quiet(t)
 	t.Setenv("LOOPGRID_BASE_URL", "http://"+reset)
-	unreached(t, `the connection to 127\.0\.0\.1:\d+ was reset before GET /health was answered`, `If the port speaks TLS, the address is https://127\.0\.0\.1:\d+\.`)
+	unreached(t, `the connection to LoopGrid ended before GET /health was answered \(127\.0\.0\.1:\d+ reset it\)`, `If the port speaks TLS, the address is https://127\.0\.0\.1:\d+\.`)
 
 	closed := listen(t, func(c net.Conn) {
 		_, _ = http.ReadRequest(bufio.NewReader(c))
@@ -103,7 +103,7 @@ func TestDoctorHangsUp(t *testing.T) {
 	})
 	quiet(t)
 	t.Setenv("LOOPGRID_BASE_URL", "http://"+closed)
-	unreached(t, `the connection to LoopGrid ended before GET /health was answered`, `Something in between`)
+	unreached(t, `the connection to LoopGrid ended before GET /health was answered \(at 127\.0\.0\.1:\d+\)`, `Something in between`)
 }
 
 func TestDoctorSilence(t *testing.T) {
@@ -117,7 +117,7 @@ func TestDoctorSilence(t *testing.T) {
 	quiet(t)
 	t.Setenv("LOOPGRID_BASE_URL", "http://"+silent)
 	t.Setenv("LOOPGRID_MCP_TIMEOUT_SECONDS", "0.3")
-	unreached(t, `http://127\.0\.0\.1:\d+ accepts the connection, but did not answer GET /health within 0\.30 s`, `LoopGrid hangs`)
+	unreached(t, `LoopGrid did not answer GET /health in time \(0\.3 s, at 127\.0\.0\.1:\d+\)`, `LoopGrid hangs`)
 }
 
 func TestDoctorAnotherProtocol(t *testing.T) {
@@ -327,16 +327,16 @@ func TestDoctorProxy(t *testing.T) {
 			"[OK] LoopGrid reachable: http://loopgrid.example:8000\n", "[INFO] proxy in between: HOST (from HTTP_PROXY or HTTPS_PROXY)\n",
 		}},
 		{"gone", "http://loopgrid.example:8000", nil, 1, []string{
-			"[FAIL] LoopGrid is not reachable: the proxy HOST in between cannot be reached\n  → Add loopgrid.example to NO_PROXY",
+			"[FAIL] LoopGrid is not reachable: the proxy HOST (from HTTP_PROXY) cannot be reached\n  → Add loopgrid.example to NO_PROXY",
 		}},
 		{"wants a password", "http://loopgrid.example:8000", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProxyAuthRequired) }, 1, []string{
 			"[FAIL] LoopGrid is not reachable: the proxy HOST asks for a user name and a password (407)\n  → Add loopgrid.example to NO_PROXY",
 		}},
 		{"does not get there", "http://loopgrid.example:8000", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }, 1, []string{
-			"[FAIL] something in front of LoopGrid answered 503 to GET /health\n  → The gateway in front of LoopGrid cannot reach it",
+			"[FAIL] the proxy HOST, or something behind it, answered 503 to GET /health\n  → The gateway in front of LoopGrid cannot reach it",
 		}},
 		{"refuses the tunnel", "https://loopgrid.example", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, 1, []string{
-			"[FAIL] LoopGrid is not reachable: the proxy HOST in between does not let the connection through\n  → Add loopgrid.example to NO_PROXY",
+			"[FAIL] LoopGrid is not reachable: the proxy HOST (from HTTPS_PROXY) does not let the connection through (403)\n  → Add loopgrid.example to NO_PROXY",
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -318,13 +318,14 @@ func (d *doctor) checkChain(ctx context.Context, newest, unreadable string) {
 	v, err := d.client.Verify(ctx, newest)
 	took := time.Since(began)
 	var api *loopgrid.APIError
+	var transport *loopgrid.TransportError
 	const slow = "Raise LOOPGRID_MCP_TIMEOUT_SECONDS: get_evidence and verify_evidence take this long, and longer as the ledger grows."
 	switch {
 	case errors.As(err, &api) && api.Status == http.StatusNotFound:
 		d.info(idChain, "chain: not checked, the newest decision is gone again")
 	case errors.As(err, &api) && api.Status == http.StatusInternalServerError:
 		d.fail(idChain, "chain: LoopGrid failed to check it (500)", "The ledger may be damaged: LoopGrid's operator should look at its log.")
-	case err != nil && (ctx.Err() != nil || timedOut(err)):
+	case err != nil && (ctx.Err() != nil || errors.As(err, &transport) && transport.TimedOut()):
 		d.warn(idChain, "chain: not checked, LoopGrid had no answer after "+seconds(took), slow)
 	case err != nil:
 		d.warn(idChain, "chain: not checked, "+plain(err), "Run doctor again, and see LoopGrid's log.")

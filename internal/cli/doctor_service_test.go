@@ -238,12 +238,12 @@ func TestDoctorWithAServiceInTrouble(t *testing.T) {
 			"[FAIL] LoopGrid answered 503 to GET /ready: Not ready: OperationalError\n  → LoopGrid is running but cannot record: its operator should look at its database and log.\n",
 			"[INFO] key, scopes and chain: not checked, LoopGrid is not ready\n",
 		}},
-		"database hangs": {routes{"/ready": nil}, 1, 20 * time.Second, []string{"[FAIL] LoopGrid did not answer GET /ready in time\n"}},
+		"database hangs": {routes{"/ready": nil}, 1, 20 * time.Second, []string{"[FAIL] LoopGrid did not answer GET /ready in time (20 s, at "}},
 		"list fails": {routes{"/api/v1/decisions": answering(500, private)}, 1, 0, []string{
 			"[FAIL] scope read: not checked, LoopGrid answered 500 to GET /api/v1/decisions\n  → LoopGrid or a gateway in front of it failed: its operator should look at the log.\n",
 			"[INFO] chain: not checked, LoopGrid answered 500 to GET /api/v1/decisions\n",
 		}},
-		"list hangs": {routes{"/api/v1/decisions": nil}, 1, 20 * time.Second, []string{"[FAIL] scope read: not checked, LoopGrid did not answer GET /api/v1/decisions in time\n"}},
+		"list hangs": {routes{"/api/v1/decisions": nil}, 1, 20 * time.Second, []string{"[FAIL] scope read: not checked, LoopGrid did not answer GET /api/v1/decisions in time (20 s, at "}},
 		"API kept away": {routes{"/api/v1/decisions": answering(403, private), "/evaluate": answering(403, private), "/reviews": answering(403, private)}, 1, 0, []string{
 			"[FAIL] service key: not checked, LoopGrid answered 403 to GET /api/v1/decisions\n  → LoopGrid does not answer like this: a proxy, gateway or firewall in between may block its API.",
 		}},
@@ -341,16 +341,16 @@ func TestDoctorIsBoundWhenNothingIsAnswered(t *testing.T) {
 		want   string
 	}{
 		"never": {routes{"/health": nil}, 22 * time.Second, // and 2 s for the other loopback address
-			"[FAIL] http://127.0.0.1:8000 accepts the connection, but did not answer GET /health within 20.0 s\n  → LoopGrid hangs, "},
+			"[FAIL] LoopGrid did not answer GET /health in time (20 s, at 127.0.0.1:8000)\n  → LoopGrid hangs, "},
 		"at first only": {
 			routes{"/ready": nil, "/info": nil, "/decisions": nil, "/evaluate": nil, "/reviews": nil, "/audit": nil},
 			20 * time.Second,
-			"[FAIL] LoopGrid did not answer GET /ready in time\n",
+			"[FAIL] LoopGrid did not answer GET /ready in time (20 s, at ",
 		},
 		"while it is ready": {
 			routes{"/info": nil, "/decisions": nil, "/evaluate": nil, "/reviews": nil, "/audit": nil},
 			40 * time.Second,
-			"[FAIL] service key: not checked, LoopGrid did not answer GET /api/v1/decisions in time\n",
+			"[FAIL] service key: not checked, LoopGrid did not answer GET /api/v1/decisions in time (20 s, at ",
 		},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -51,7 +51,7 @@ func runSandbox(ctx context.Context, p Process, args []string) int {
 	}
 	s := sandbox.New(o)
 	introduce(out, p, s, listener.Addr().String(), *auth)
-	server := sandboxServer(s.Local(*addr))
+	server := sandboxServer(s.Local(*addr, listener.Addr().String()))
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)

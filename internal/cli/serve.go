@@ -48,7 +48,8 @@ func newClient(p Process, s config.Settings, log *slog.Logger) *loopgrid.Client 
 	}
 	return loopgrid.New(loopgrid.Options{
 		BaseURL: s.BaseURL, Workspace: s.Workspace, ServiceKey: s.ServiceKey.Reveal(), UserAgent: "loopgrid-mcp/" + Version,
-		Timeout: s.Timeout, MaxEvidenceBytes: s.MaxEvidenceBytes, LockDir: lockDir, CACertificates: s.CACertificates, Transport: p.Transport, Log: log,
+		Timeout: s.Timeout, MaxEvidenceBytes: s.MaxEvidenceBytes, LockDir: lockDir, Transport: p.Transport,
+		CACertificates: s.CACertificates, Log: log,
 	})
 }
 

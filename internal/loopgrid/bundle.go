@@ -36,7 +36,7 @@ func (c *Client) Evidence(ctx context.Context, decisionID string, payloads bool)
 	headers.Stop()
 	if err != nil {
 		cancel(nil)
-		return nil, stalled(ctx, r, err)
+		return nil, c.stalled(ctx, r, err)
 	}
 	// The login page of a proxy. The bytes of anything else are looked at by the caller, who knows better than a header.
 	if media := mediaType(res); media == "text/html" {
@@ -56,9 +56,11 @@ func (c *Client) Evidence(ctx context.Context, decisionID string, payloads bool)
 var errStalled = errors.New("the service sent nothing for too long")
 
 // stalled turns the error of a request that errStalled cancelled into a time-out.
-func stalled(ctx context.Context, r *request, err error) error {
+func (c *Client) stalled(ctx context.Context, r *request, err error) error {
 	if f := failureOf(err); (f == failAborted || f == failCancelled) && errors.Is(context.Cause(ctx), errStalled) {
-		return &TransportError{Method: r.method, Route: r.route, failure: failTimedOut, Err: errStalled}
+		e := &TransportError{Method: r.method, Route: r.route, failure: failTimedOut, Err: errStalled}
+		e.diagnosis = c.diagnose(e)
+		return e
 	}
 	return err
 }
@@ -93,7 +95,7 @@ func (d *download) Read(p []byte) (int, error) {
 		}
 		return n, io.EOF
 	default:
-		return n, stalled(d.ctx, d.r, transportError(d.ctx, d.r, err, true))
+		return n, d.c.stalled(d.ctx, d.r, d.c.transportError(d.ctx, d.r, err, true))
 	}
 }
 

@@ -101,7 +101,7 @@ func TestDownload(t *testing.T) {
 				t.Helper()
 				var lost *loopgrid.TransportError
 				require.ErrorAs(t, err, &lost)
-				assert.EqualError(t, err, "LoopGrid did not answer GET /api/v1/decisions/{id}/evidence in time")
+				assert.EqualError(t, err, "LoopGrid did not answer GET /api/v1/decisions/{id}/evidence in time (20 s, at service.example:80): it checks the whole ledger, which takes longer as it grows")
 			},
 		},
 		{
@@ -125,7 +125,7 @@ func TestDownload(t *testing.T) {
 			name: "broken off", body: trickle{parts: 2, size: 100, end: errors.New("reset")}, length: 1000, bytes: 200,
 			check: func(t *testing.T, err error) {
 				t.Helper()
-				assert.EqualError(t, err, "the connection to LoopGrid ended before GET /api/v1/decisions/{id}/evidence was answered")
+				assert.EqualError(t, err, "the connection to LoopGrid ended before GET /api/v1/decisions/{id}/evidence was answered (at service.example:80)")
 			},
 		},
 	} {
@@ -202,11 +202,11 @@ func TestDownloadBeforeTheFirstByte(t *testing.T) {
 		text   string
 	}{
 		{"lost thrice", again(3, drop), 4, -1, ""},
-		{"lost", again(4, drop), 4, -1, "the connection to LoopGrid ended before GET /api/v1/decisions/{id}/evidence was answered"},
+		{"lost", again(4, drop), 4, -1, "the connection to LoopGrid ended before GET /api/v1/decisions/{id}/evidence was answered (at service.example:80)"},
 		{"500", []faultproxy.Fault{html(500)}, 2, -1, ""},
 		{"500 twice", again(2, html(500)), 2, -1, "LoopGrid answered 500 to GET /api/v1/decisions/{id}/evidence"},
 		{"404", []faultproxy.Fault{html(404)}, 1, 0, "LoopGrid answered 404"},
-		{"no header", []faultproxy.Fault{{Reply: faultproxy.Silent}}, 1, budget, "LoopGrid did not answer GET /api/v1/decisions/{id}/evidence in time"},
+		{"no header", []faultproxy.Fault{{Reply: faultproxy.Silent}}, 1, budget, "LoopGrid did not answer GET /api/v1/decisions/{id}/evidence in time (20 s, at service.example:80): it checks the whole ledger, which takes longer as it grows"},
 		{"429 that does not fit", []faultproxy.Fault{limited("60")}, 1, 0, "LoopGrid answered 429"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -10,13 +10,12 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/text"
 	"github.com/loopgridio/loopgrid-mcp/internal/writelock"
 )
-
-const idleConnection = 4 * time.Second
 
 // Options configure a [Client].
 type Options struct {
@@ -34,9 +33,9 @@ type Options struct {
 	MaxEvidenceBytes int64
 	// LockDir is the folder of the lock files that exclude other processes: see [writelock.DefaultDir]. Empty: this process alone.
 	LockDir string
-	// CACertificates is PEM text of authorities to trust in addition to the system's. It is for the transport that is made here.
+	// CACertificates is PEM text with authorities to trust in addition to the system's. Nil: none.
 	CACertificates []byte
-	// Transport carries the requests. Nil: [NewTransport].
+	// Transport carries the requests. Nil: HTTP/1.1 by the proxy of the environment, if any.
 	Transport http.RoundTripper
 	// Log gets a line per request at debug level and the warnings of the write lock. Nil: none.
 	Log *slog.Logger
@@ -48,42 +47,25 @@ type Client struct {
 	o    Options
 	log  *slog.Logger
 	lock *writelock.Lock
+	// askedForCertificate says that the service asked for a client certificate in a handshake.
+	askedForCertificate atomic.Bool
 }
 
 // New returns a client. BaseURL and Workspace have to be set.
 func New(o Options) *Client {
+	c := &Client{o: o, log: o.Log}
+	if c.log == nil {
+		c.log = slog.New(slog.DiscardHandler)
+	}
 	if o.Transport == nil {
-		o.Transport = trusting(NewTransport(), o.CACertificates)
+		c.o.Transport = newTransport(o, &c.askedForCertificate)
 	}
-	log := o.Log
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	return &Client{
-		o:   o,
-		log: log,
-		lock: writelock.New(writelock.Options{
-			Dir:  o.LockDir,
-			Name: writelock.Name(o.BaseURL, o.Workspace),
-			Warn: func(msg string) { log.Warn("write lock", "problem", msg) },
-		}),
-	}
-}
-
-// NewTransport returns the HTTP transport that suits LoopGrid: it keeps connections for less time than the service does (5 s), so
-// that no request is lost on a connection that is being closed, never decompresses, and uses HTTP_PROXY except for loopback. It
-// speaks HTTP/1.1 alone: HTTP/2 would repeat a write by itself when a connection ends.
-func NewTransport() *http.Transport {
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		MaxIdleConns:        64,
-		MaxIdleConnsPerHost: 64,
-		IdleConnTimeout:     idleConnection,
-		DisableCompression:  true, // evidence is hashed as it is sent
-		Protocols:           &protocols,
-	}
+	c.lock = writelock.New(writelock.Options{
+		Dir:  o.LockDir,
+		Name: writelock.Name(o.BaseURL, o.Workspace),
+		Warn: func(msg string) { c.log.Warn("write lock", "problem", msg) },
+	})
+	return c
 }
 
 // clean makes what the service says fit for one line of a message. The service key goes before the text is cut, or a part of it would

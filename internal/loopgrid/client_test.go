@@ -749,14 +749,3 @@ func TestEvents(t *testing.T) {
 	odd := got(`{"event_id":"e","event_type":7,"actor":"x","payload":null,"payload_commitment":[],"decision_id":{}}`)
 	assert.Equal(t, loopgrid.Event{Raw: odd.Raw, EventID: "e", Payload: jsontext.Value("null"), PayloadAvailable: true}, odd)
 }
-
-func TestTransport(t *testing.T) {
-	t.Parallel()
-	o := loopgrid.NewTransport()
-	assert.Equal(t, 64, o.MaxIdleConnsPerHost)
-	assert.Less(t, o.IdleConnTimeout, 5*time.Second, "the service closes idle connections after 5 s")
-	assert.Positive(t, o.IdleConnTimeout)
-	assert.True(t, o.DisableCompression)
-	assert.False(t, o.DisableKeepAlives)
-	assert.NotNil(t, o.Proxy)
-}

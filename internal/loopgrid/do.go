@@ -131,12 +131,12 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
 	req, err := c.newRequest(traced, r)
 	if err != nil {
-		return nil, &TransportError{Method: r.method, Route: r.route, failure: failUnreached, Err: err}
+		return nil, c.transportError(ctx, r, err, false)
 	}
 	// Not by an http.Client: it follows redirects, which could carry the key to another host, and fails on those it cannot read.
 	res, err := c.o.Transport.RoundTrip(req)
 	if err != nil {
-		return nil, transportError(ctx, r, err, connected)
+		return nil, c.transportError(ctx, r, err, connected)
 	}
 	if res.StatusCode < 200 || res.StatusCode > 299 {
 		defer res.Body.Close()
@@ -192,7 +192,7 @@ func (c *Client) readJSON(ctx context.Context, r *request, res *http.Response) (
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, r.limit+1))
 	if err != nil {
-		return answer{}, transportError(ctx, r, err, true)
+		return answer{}, c.transportError(ctx, r, err, true)
 	}
 	value := jsontext.Value(body)
 	switch {

@@ -1,17 +1,14 @@
 package loopgrid
 
 import (
+	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -34,12 +31,18 @@ type APIError struct {
 	RetryAfter time.Duration
 
 	meaning meaning
+	proxy   string // the proxy of the environment that may have given the answer; empty if there is none
 }
 
 // Summary tells who answered with which status to what, in words of ours alone.
 func (e *APIError) Summary() string {
 	who := "LoopGrid"
-	if e.InFront {
+	switch {
+	case e.InFront && e.Status == http.StatusProxyAuthRequired && e.proxy != "":
+		return fmt.Sprintf("LoopGrid is not reachable: the proxy %s asks for a user name and a password (407)", e.proxy)
+	case e.InFront && e.proxy != "":
+		who = "the proxy " + e.proxy + ", or something behind it,"
+	case e.InFront:
 		who = "something in front of LoopGrid"
 	}
 	text := fmt.Sprintf("%s answered %d to %s %s", who, e.Status, e.Method, e.Route)
@@ -88,24 +91,15 @@ type TransportError struct {
 	Route  string
 	Err    error
 
-	failure failure
+	failure   failure
+	diagnosis diagnosis
 }
 
-// Error tells what happened in words that name no address and no key.
-func (e *TransportError) Error() string {
-	switch e.failure {
-	case failRefused:
-		return "LoopGrid is not reachable: the connection was refused"
-	case failTimedOut:
-		return fmt.Sprintf("LoopGrid did not answer %s %s in time", e.Method, e.Route)
-	case failLost:
-		return fmt.Sprintf("the connection to LoopGrid ended before %s %s was answered", e.Method, e.Route)
-	case failCancelled, failAborted:
-		return fmt.Sprintf("%s %s was cancelled", e.Method, e.Route)
-	default:
-		return "LoopGrid is not reachable: " + unreachable(e.Err)
-	}
-}
+// Error tells what happened and names the host and port that were tried; no path, no user name and no key.
+func (e *TransportError) Error() string { return e.diagnosis.problem }
+
+// Remedy says in a sentence or two what the operator can do; empty for a request that was cancelled.
+func (e *TransportError) Remedy() string { return e.diagnosis.remedy }
 
 // Unwrap returns the error of the transport.
 func (e *TransportError) Unwrap() error { return e.Err }
@@ -115,35 +109,6 @@ func (e *TransportError) Sent() bool { return e.failure.mayHaveLanded }
 
 // TimedOut says whether the service did not answer in time.
 func (e *TransportError) TimedOut() bool { return e.failure == failTimedOut }
-
-func unreachable(err error) string {
-	var dns *net.DNSError
-	var unknown x509.UnknownAuthorityError
-	var name x509.HostnameError
-	var invalid x509.CertificateInvalidError
-	var record tls.RecordHeaderError
-	var op *net.OpError
-	switch {
-	case errors.As(err, &op) && op.Op == "proxyconnect":
-		return "the proxy in between cannot be reached"
-	case errors.As(err, &dns):
-		return "its host name cannot be resolved"
-	case errors.As(err, &unknown):
-		return "its certificate is signed by an unknown authority"
-	case errors.As(err, &name):
-		return "its certificate is for another host name"
-	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return "its certificate has expired or is not valid yet"
-	case errors.As(err, &invalid):
-		return "its certificate is not valid"
-	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return "it does not speak TLS on this port (http instead of https?)"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &op) && op.Op == "dial" && op.Timeout():
-		return "the connection timed out"
-	default:
-		return "the connection could not be made"
-	}
-}
 
 // Outcome says what became of a write that did not succeed.
 type Outcome int
@@ -244,13 +209,7 @@ func Cause(err error) string {
 	}
 }
 
-// Windows numbers its socket errors differently from the constants that Go invents for it.
-const (
-	wsaConnectionReset   = syscall.Errno(10054)
-	wsaConnectionRefused = syscall.Errno(10061)
-)
-
-func transportError(ctx context.Context, r *request, err error, connected bool) error {
+func (c *Client) transportError(ctx context.Context, r *request, err error, connected bool) error {
 	e := &TransportError{Method: r.method, Route: r.route, Err: err}
 	cause := ctx.Err()
 	switch {
@@ -258,29 +217,26 @@ func transportError(ctx context.Context, r *request, err error, connected bool) 
 		e.failure = failTimedOut
 	case connected && cause != nil:
 		e.failure = failAborted
-	case connected:
+	case connected && !asksForCertificate(err):
 		e.failure = failLost
 	case errors.Is(cause, context.Canceled):
 		e.failure = failCancelled
-	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, wsaConnectionRefused):
+	case isRefused(err) && !isProxyError(err):
 		e.failure = failRefused
 	default:
 		e.failure = failUnreached
 	}
+	e.diagnosis = c.diagnose(e)
 	return e
-}
-
-func isTimeout(err error) bool {
-	var n net.Error
-	return errors.As(err, &n) && n.Timeout()
 }
 
 // apiError reads an answer that is not a 2xx. The body of an informational answer never ends, since 101 turns the connection over.
 func (c *Client) apiError(r *request, res *http.Response) error {
 	e := &APIError{Method: r.method, Route: r.route, Status: res.StatusCode, InFront: true, RetryAfter: retryAfter(res.Header)}
+	var body []byte
 	if res.StatusCode >= http.StatusBadRequest {
 		// What came of a body that is cut will do: without its detail it is not LoopGrid's.
-		body, _ := io.ReadAll(io.LimitReader(res.Body, maxJSONAnswer))
+		body, _ = io.ReadAll(io.LimitReader(res.Body, maxJSONAnswer))
 		if !jsontext.Value(body).IsValid() && mediaType(res) == jsonType {
 			body = nil
 		}
@@ -290,6 +246,15 @@ func (c *Client) apiError(r *request, res *http.Response) error {
 		}
 	}
 	e.meaning = meaningOf(e.Status, e.InFront)
+	if c.o.BaseURL.Scheme == "http" { // in a tunnel it has no say
+		e.proxy = c.Proxy()
+	}
+	if e.Status == http.StatusProxyAuthRequired && e.proxy != "" {
+		e.meaning.remedy = c.logInRemedy()
+	}
+	if e.Status == http.StatusBadRequest && e.InFront && bytes.Contains(bytes.ToLower(body), []byte("required ssl certificate")) {
+		e.meaning.remedy = clientCertificateRemedy
+	}
 	if e.meaning.failure == failTurnedAway && e.Status < http.StatusBadRequest && pointsElsewhere(res, c.address(r)) {
 		e.meaning.failure = failUnclear
 	}

@@ -145,7 +145,7 @@ func TestRetryAfterIsRead(t *testing.T) {
 	}
 }
 
-// What a person reads where there is no answer. The address, which may hold what is private, is never named.
+// What a person reads where there is no answer: host and port that were tried, and nothing of the rest of the address.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	address := func(err error) error {
@@ -156,23 +156,23 @@ func TestUnreachable(t *testing.T) {
 		err  error
 		text string
 	}{
-		"refused":             {dial(syscall.ECONNREFUSED), "LoopGrid is not reachable: the connection was refused"},
-		"refused on Windows":  {dial(syscall.Errno(10061)), "LoopGrid is not reachable: the connection was refused"},
-		"no such name":        {dial(&net.DNSError{Err: "no such host", Name: "private.example"}), "its host name cannot be resolved"},
-		"no route":            {dial(syscall.EHOSTUNREACH), "the connection could not be made"},
-		"dial timed out":      {dial(timeoutError{}), "the connection timed out"},
+		"refused":             {dial(syscall.ECONNREFUSED), "LoopGrid is not reachable: the connection was refused: nothing listens at host.example:80"},
+		"refused on Windows":  {dial(syscall.Errno(10061)), "LoopGrid is not reachable: the connection was refused: nothing listens at host.example:80"},
+		"no such name":        {dial(&net.DNSError{Err: "no such host", Name: "host.example", IsNotFound: true}), "its host name host.example cannot be resolved"},
+		"no route":            {dial(syscall.EHOSTUNREACH), "there is no route to host.example:80"},
+		"dial timed out":      {dial(timeoutError{}), "the connection timed out: nothing answers at host.example:80"},
 		"unknown authority":   {address(&tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}), "its certificate is signed by an unknown authority"},
-		"wrong host name":     {address(x509.HostnameError{Certificate: &x509.Certificate{}, Host: "private.example"}), "its certificate is for another host name"},
+		"wrong host name":     {address(x509.HostnameError{Certificate: &x509.Certificate{}, Host: "host.example"}), "its certificate is for another host name"},
 		"expired":             {address(x509.CertificateInvalidError{Reason: x509.Expired}), "its certificate has expired or is not valid yet"},
 		"invalid certificate": {address(x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}), "its certificate is not valid"},
 		"no TLS":              {address(tls.RecordHeaderError{Msg: "first record does not look like a TLS handshake"}), "it does not speak TLS on this port (http instead of https?)"},
 		"http to https":       {errors.New("http: server gave HTTP response to HTTPS client"), "it does not speak TLS on this port (http instead of https?)"},
 		"proxy":               {address(&net.OpError{Op: "proxyconnect", Net: "tcp", Err: syscall.EHOSTUNREACH}), "the proxy in between cannot be reached"},
-		"something else":      {errors.New("private words " + serviceKey), "the connection could not be made"},
+		"something else":      {errors.New("private words " + serviceKey), "the connection to host.example:80 could not be made"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			o := options(t, "http://private.example")
+			o := options(t, "http://host.example/private")
 			o.Transport = transport(func(*http.Request) (*http.Response, error) { return nil, c.err })
 			_, err := loopgrid.New(o).Health(t.Context())
 			var lost *loopgrid.TransportError

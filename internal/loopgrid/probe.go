@@ -108,20 +108,7 @@ func (c *Client) ask(ctx context.Context, r *request, read func(io.Reader)) (Acc
 	case api.Status == http.StatusForbidden && api.Detail == "API key does not belong to this workspace":
 		return AccessElsewhere, nil
 	}
-	return AccessUnknown, &APIError{Method: r.method, Route: r.route, Status: api.Status, InFront: api.InFront, RetryAfter: api.RetryAfter, meaning: api.meaning}
-}
-
-// Proxy returns host and port of the proxy that requests to the service take, "" where they take none.
-func (c *Client) Proxy() string {
-	transport, ok := c.o.Transport.(*http.Transport)
-	if !ok || transport.Proxy == nil {
-		return ""
-	}
-	proxy, err := transport.Proxy(&http.Request{URL: c.o.BaseURL})
-	if err != nil || proxy == nil {
-		return ""
-	}
-	return c.clean(proxy.Host, 120) // without its user name and password
+	return AccessUnknown, &APIError{Method: r.method, Route: r.route, Status: api.Status, InFront: api.InFront, RetryAfter: api.RetryAfter, meaning: api.meaning, proxy: api.proxy}
 }
 
 // Strange is an answer to GET /health that is not LoopGrid's, as far as it tells what answers.
@@ -140,11 +127,11 @@ func (c *Client) Inspect(ctx context.Context) (Strange, error) {
 	r := get("/health", "/health")
 	req, err := http.NewRequestWithContext(ctx, r.method, c.address(r), http.NoBody)
 	if err != nil {
-		return Strange{}, transportError(ctx, r, err, false)
+		return Strange{}, c.transportError(ctx, r, err, false)
 	}
 	res, err := c.o.Transport.RoundTrip(req)
 	if err != nil {
-		return Strange{}, transportError(ctx, r, err, false)
+		return Strange{}, c.transportError(ctx, r, err, false)
 	}
 	defer res.Body.Close()
 	var s Strange

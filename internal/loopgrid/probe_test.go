@@ -252,11 +252,11 @@ func TestInspect(t *testing.T) {
 func TestProxyIsNamedWithoutItsUser(t *testing.T) {
 	t.Parallel()
 	o := options(t, "http://service/")
-	with := loopgrid.NewTransport()
+	with := loopgrid.TransportOf(o)
 	with.Proxy = http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy.example:3128", User: url.UserPassword("user", "pw")})
 	o.Transport = with
 	assert.Equal(t, "proxy.example:3128", loopgrid.New(o).Proxy())
-	without := loopgrid.NewTransport()
+	without := loopgrid.TransportOf(o)
 	without.Proxy = nil
 	o.Transport = without
 	assert.Empty(t, loopgrid.New(o).Proxy())

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/address"
@@ -15,18 +16,21 @@ import (
 )
 
 // Local returns the sandbox for use on one machine. No web page may reach it, not even by pointing a name of its own at this machine's address
-// (DNS rebinding): the Host of a request must be a loopback name or address or the host that the sandbox listens on, and its Origin, which
+// (DNS rebinding): the Host of a request must be a loopback name or address or one that the sandbox listens on, and its Origin, which
 // browsers send with everything but plain reads, must be the sandbox itself. If it listens on every address of the machine, any Host that is an
 // address is accepted.
-func (s *Server) Local(listen string) http.Handler {
-	told, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		told = listen
+func (s *Server) Local(listening ...string) http.Handler {
+	hosts := make([]string, len(listening))
+	for i, hostPort := range listening {
+		var err error
+		if hosts[i], _, err = net.SplitHostPort(hostPort); err != nil {
+			hosts[i] = hostPort
+		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		host := (&url.URL{Host: r.Host}).Hostname()
 		switch origin, sent := r.Header["Origin"]; {
-		case !isLocal(host, told):
+		case !slices.ContainsFunc(hosts, func(listening string) bool { return isLocal(host, listening) }):
 			forbid(w, fmt.Sprintf("The sandbox does not answer to the name %q. Use localhost or 127.0.0.1, or start it with --addr and that name.",
 				text.Clean(host, 80)))
 		case sent && (len(origin) != 1 || !strings.EqualFold(origin[0], "http://"+r.Host)):
@@ -37,16 +41,16 @@ func (s *Server) Local(listen string) http.Handler {
 	})
 }
 
-// isLocal says whether a Host names a sandbox that listens on the host told.
-func isLocal(host, told string) bool {
+// isLocal says whether a Host names a sandbox that listens on another host, or on all if that is empty.
+func isLocal(host, listening string) bool {
 	if address.IsLoopback(host) {
 		return true
 	}
-	if ip, err := netip.ParseAddr(told); told == "" || err == nil && ip.IsUnspecified() {
+	if ip, err := netip.ParseAddr(listening); listening == "" || err == nil && ip.IsUnspecified() {
 		_, err := netip.ParseAddr(host)
 		return err == nil
 	}
-	return host != "" && strings.EqualFold(host, told)
+	return host != "" && strings.EqualFold(host, listening)
 }
 
 func forbid(w http.ResponseWriter, sentence string) {
@@ -82,9 +86,26 @@ func (b *bodyReader) release() {
 	b.s.held -= b.held
 }
 
-func errBusy() error {
+func errBusy() *refusal {
 	return &refusal{
 		status: http.StatusServiceUnavailable, detail: evidence.Text("The sandbox is busy with other requests. Try again in a second."),
 		header: [][2]string{{"Retry-After", "1"}},
 	}
+}
+
+// send counts an answer until sent, and returns another one if too much is waiting for clients that do not read.
+func (s *Server) send(a *answer) *answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unread > 0 && s.unread+int64(len(a.body)) > s.limits.AnswersBytes {
+		a = errBusy().answer()
+	}
+	s.unread += int64(len(a.body))
+	return a
+}
+
+func (s *Server) sent(a *answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unread -= int64(len(a.body))
 }

@@ -74,6 +74,51 @@ func TestLocal(t *testing.T) {
 	}
 }
 
+// TestLocalByNameAndAddress listens on a name: the address behind it is as good.
+func TestLocalByNameAndAddress(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]int{"box.lan:8000": 200, "192.168.1.5:8000": 200, "192.168.1.6:8000": 403, "other.lan:8000": 403} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/health", nil)
+		r.Host = host
+		w := httptest.NewRecorder()
+		sandbox.New(sandbox.Options{}).Local("box.lan:8000", "192.168.1.5:8000").ServeHTTP(w, r)
+		assert.Equal(t, want, w.Code, host)
+	}
+}
+
+// slowReader is a client that reads its answer when it may.
+type slowReader struct {
+	*httptest.ResponseRecorder
+
+	reading, may chan struct{}
+}
+
+func (w *slowReader) Write(p []byte) (int, error) {
+	close(w.reading)
+	<-w.may
+	return w.ResponseRecorder.Write(p)
+}
+
+// TestAnswersAreBoundedInSum lets a client ask for more than the bound and not read it.
+func TestAnswersAreBoundedInSum(t *testing.T) {
+	t.Parallel()
+	s := sandbox.New(sandbox.Options{Limits: sandbox.Limits{AnswersBytes: 1000}})
+	r := func() *http.Request { return httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil) }
+	slow := &slowReader{httptest.NewRecorder(), make(chan struct{}), make(chan struct{})}
+	var wg sync.WaitGroup
+	wg.Go(func() { s.ServeHTTP(slow, r()) })
+	<-slow.reading
+	quick := httptest.NewRecorder()
+	s.ServeHTTP(quick, r())
+	assert.Equal(t, http.StatusServiceUnavailable, quick.Code)
+	close(slow.may)
+	wg.Wait()
+	assert.Equal(t, http.StatusOK, slow.Code, "one answer may be longer than the bound")
+	quick = httptest.NewRecorder()
+	s.ServeHTTP(quick, r())
+	assert.Equal(t, http.StatusOK, quick.Code)
+}
+
 // TestBodiesAreBoundedInSum sends many bodies that do not end.
 func TestBodiesAreBoundedInSum(t *testing.T) {
 	t.Parallel()

@@ -68,6 +68,9 @@ type Limits struct {
 	BodyBytes int64
 	// BodiesBytes is how many bytes of request bodies are held at once before further ones are answered with 503: 32 MiB.
 	BodiesBytes int64
+	// AnswersBytes is how many bytes of answers wait for clients to read them before further requests are answered with 503: 256 MiB. A single
+	// answer may be longer.
+	AnswersBytes int64
 	// Events is how many events the ledger holds before writes are answered with 507: 100,000.
 	Events int
 	// MemoryBytes is how much evidence and set-up the sandbox keeps before writes are answered with 507: 256 MiB, roughly.
@@ -89,6 +92,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.BodiesBytes == 0 {
 		l.BodiesBytes = 32 << 20
+	}
+	if l.AnswersBytes == 0 {
+		l.AnswersBytes = 256 << 20
 	}
 	if l.Events == 0 {
 		l.Events = 100_000
@@ -132,8 +138,10 @@ type Server struct {
 	seq       int
 	bytes     int64
 	// held is how many bytes of request bodies are in memory.
-	held  int64
-	stats Stats
+	held int64
+	// unread is how many bytes of answers are on their way to clients.
+	unread int64
+	stats  Stats
 	// lines are those of the log that are not written yet.
 	lines []string
 }

@@ -80,6 +80,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a := s.answer(r)
 	s.pause()
 	s.writeLog()
+	a = s.send(a)
+	defer s.sent(a)
 	if r.Body != nil {
 		// A client whose body is not read should see the answer, not a reset connection.
 		_, _ = io.CopyN(io.Discard, r.Body, s.limits.unsized())

@@ -117,6 +117,14 @@ wire_api = "responses"
 			setup: [][]string{{"auth", "openai-compatible", "-k", "none", "-m", modelName, "-b", "%s/v1"}},
 			args:  []string{prompt, "-P", "openai-compatible", "-m", modelName, "-k", "none"},
 		},
+		{
+			name: "kilo", npmPackage: npmPackage{"@kilocode/cli", "7.7.7"}, program: "kilo", file: ".config/kilo/kilo.jsonc",
+			before: map[string]string{"work/.kilo/kilo.jsonc": `{
+  "provider": {"loopback": {"npm": "@ai-sdk/openai-compatible", "options": {"baseURL": "%s/v1", "apiKey": "none"}, "models": {"` + modelName + `": {}}}},
+  "model": "loopback/` + modelName + `"
+}`},
+			args: []string{"run", "--auto", prompt},
+		},
 		{name: "inspector", npmPackage: npmPackage{"@modelcontextprotocol/inspector", "2.12.0"}, program: "mcp-inspector", try: inspect},
 	}
 }
@@ -237,7 +245,7 @@ func chat(ctx context.Context, t *trial) (string, error) {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return "", fmt.Errorf("make a home: %w", err)
 		}
-		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "%s", t.url)), 0o600); err != nil {
+		if err := os.WriteFile(path, []byte(t.fill(text)), 0o600); err != nil {
 			return "", fmt.Errorf("make a home: %w", err)
 		}
 	}
@@ -248,7 +256,7 @@ func chat(ctx context.Context, t *trial) (string, error) {
 	for _, given := range append(slices.Clone(t.setup), t.args) {
 		args := slices.Clone(given)
 		for i, arg := range args {
-			args[i] = strings.ReplaceAll(arg, "%s", t.url)
+			args[i] = t.fill(arg)
 		}
 		var err error
 		if out, err = runGroup(t.command(ctx, filepath.Join(t.bin(), t.program), args...)); err != nil {
@@ -271,6 +279,9 @@ func chat(ctx context.Context, t *trial) (string, error) {
 	}
 	return said + ", offered " + offered, nil
 }
+
+// fill puts the address of the model into a text.
+func (t *trial) fill(text string) string { return strings.ReplaceAll(text, "%s", t.url) }
 
 // bin is where the host's program is.
 func (p *places) bin() string { return filepath.Join(p.installed, "node_modules", ".bin") }
@@ -331,7 +342,7 @@ func (t *trial) command(ctx context.Context, program string, args ...string) *ex
 		}
 	}
 	for _, variable := range t.env {
-		cmd.Env = append(cmd.Env, strings.ReplaceAll(variable, "%s", t.url))
+		cmd.Env = append(cmd.Env, t.fill(variable))
 	}
 	return cmd
 }
@@ -371,7 +382,11 @@ func (t *trial) check() (string, error) {
 			return "", fmt.Errorf("%s was answered with %.2000s", step.tool, calls[i].answer)
 		}
 	}
-	began := fmt.Sprintf("%s, %s %s; six tools", s.client, s.begun, s.spoken)
+	twice := ""
+	if s.again {
+		twice = ", twice"
+	}
+	began := fmt.Sprintf("%s, %s %s%s; six tools", s.client, s.begun, s.spoken, twice)
 	if t.round.down {
 		return began + "; not recorded, and the model knows why", nil
 	}

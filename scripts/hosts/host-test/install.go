@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -26,7 +27,7 @@ func nodePath(installed string) string {
 
 // install fetches the package into a directory of its own below the cache, if it is not there, and returns the directory.
 func (p npmPackage) install(ctx context.Context, r *report, cache string) (string, error) {
-	dir := filepath.Join(cache, filepath.Base(p.name)+"-"+p.version)
+	dir := filepath.Join(cache, strings.NewReplacer("@", "", "/", "-").Replace(p.name)+"-"+p.version)
 	complete := filepath.Join(dir, "installed")
 	if _, err := os.Stat(complete); err == nil {
 		return dir, nil

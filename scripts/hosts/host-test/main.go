@@ -1,12 +1,14 @@
-// Command host-test tries loopgrid-mcp in real AI hosts: Claude Code, Codex, Gemini CLI, Copilot CLI and the MCP Inspector.
+// Command host-test tries loopgrid-mcp in real AI hosts: Claude Code, Codex, Gemini CLI, Copilot CLI, OpenCode, Qwen Code, Cline, Kilo and
+// the MCP Inspector.
 //
 //	go -C scripts/hosts run ./host-test [-cache DIRECTORY] [HOST...]
 //
-// It fetches pinned versions of them from the npm registry into the cache, about a gigabyte, once. Each one is told about the program
-// as loopgrid-mcp config says, in a home of its own, and is pointed at a model on the loopback that calls one tool. What it then
-// sends to the program is written down. The test passes if the host connects, lists the six tools and records a decision in a
-// sandbox that asks for a key, with every digit that the host sent. No login and no real key is needed, and past the installation no
-// network: the hosts are given a proxy that is not there.
+// It fetches pinned versions of them from the npm registry into the cache, about two gigabytes, once. Each one is set up as loopgrid-mcp
+// config says, in a home of its own, and is pointed at a model on the loopback that makes five calls. What it then sends to the program is
+// written down. The test passes if the host connects, lists the six tools and records a decision, an action and an outcome in a sandbox
+// that asks for a key, with every digit that the host sent. It goes through that in both spellings of the tool names and with a repeated
+// initialize, and then finds out what the model hears of a service that is down. No login and no real key is needed, and past the
+// installation no network: the hosts are given a proxy that is not there.
 //
 // It needs npm and Node. Exit codes: 0 all passed, 1 something failed, 2 wrong usage.
 package main
