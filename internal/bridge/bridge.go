@@ -39,7 +39,7 @@ type Bridge struct {
 	log       *slog.Logger
 	tools     []*tool
 	questions *questions
-	hide      keyHider // hides the service key in every text that leaves
+	hide      *keyHider
 	server    *mcp.Server
 	transport *stdio.Transport
 	resultAs  resultTypes
