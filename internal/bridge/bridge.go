@@ -55,7 +55,7 @@ type Bridge struct {
 func New(o Options) *Bridge {
 	b := &Bridge{
 		settings: o.Settings, client: o.Client, log: o.Log, tools: catalogue(), questions: newQuestions(),
-		hide: newKeyHider(o.Settings.ServiceKey.Reveal()), resultAs: newResultTypes(), giveUp: make(chan struct{}), writing: map[*call]bool{},
+		hide: newKeyHider(func() []string { return []string{o.Settings.ServiceKey.Reveal()} }), resultAs: newResultTypes(), giveUp: make(chan struct{}), writing: map[*call]bool{},
 	}
 	b.server = mcp.NewServer(
 		&mcp.Implementation{Name: "loopgrid-mcp", Title: "LoopGrid", Version: o.Version, WebsiteURL: "https://github.com/loopgridio/loopgrid-mcp"},
