@@ -129,6 +129,7 @@ type program struct {
 	serial  int // makes payloads and keys unlike all others
 
 	mu      sync.Mutex
+	stopped int // how many stalls of the service are not over
 	trace   []string
 	waiting map[int]chan *result
 	nextID  int
@@ -308,6 +309,9 @@ func (p *program) round() {
 // than one of its three steps.
 func (p *program) settle() {
 	p.behave()
+	for p.isStopped() {
+		time.Sleep(time.Second)
+	}
 	time.Sleep(30 * time.Second) // A short time-out is no time to wait for an unanswered write.
 	for _, c := range p.calls {
 		for tries := 0; c.unsettled(); tries++ {
@@ -503,8 +507,26 @@ func (p *program) review(about *modelCall) *modelCall {
 	}
 }
 
-// run makes calls at once, waits for their answers and for the service's last work, and holds the answers against the ledger.
+// run makes calls at once, waits for their answers and for the service's last work, and holds the answers against the ledger. While the
+// service has stopped more calls follow.
 func (p *program) run(calls []*modelCall) {
+	stops := !p.calm && p.random.IntN(8) == 0
+	said := p.make(calls, stops)
+	for stops && p.random.IntN(4) > 0 {
+		more := []*modelCall{p.draw(calls)}
+		if len(calls) > 0 && p.random.IntN(3) == 0 {
+			more = append(more, calls[p.random.IntN(len(calls))]) // perhaps one without a key: another piece of evidence
+		}
+		more = slices.DeleteFunc(more, func(c *modelCall) bool { return c.key == "" && slices.Contains(calls, c) })
+		said = append(said, p.make(more, false)...)
+		calls = append(slices.Clone(calls), more...)
+	}
+	p.proxy.Wait()
+	p.judge(calls, said)
+}
+
+// make makes calls at once and waits for their answers. It may have the service stop meanwhile.
+func (p *program) make(calls []*modelCall, stops bool) []*result {
 	var answers []chan *result
 	var cancelled []bool
 	for _, c := range calls {
@@ -531,8 +553,8 @@ func (p *program) run(calls []*modelCall) {
 		}
 	}
 	said := make([]*result, len(calls))
-	if !p.calm && p.random.IntN(8) == 0 {
-		time.Sleep(time.Duration(p.random.Int64N(int64(2 * time.Second))))
+	if stops {
+		time.Sleep(time.Duration(p.random.Int64N(int64(faultproxy.ServiceTime))))
 		p.stall()
 	}
 	if !p.calm && p.random.IntN(8) == 0 {
@@ -552,8 +574,7 @@ func (p *program) run(calls []*modelCall) {
 			}
 		}
 	}
-	p.proxy.Wait()
-	p.judge(calls, said)
+	return said
 }
 
 // restart ends the session with calls in flight, and begins another one when nothing of them can be running any more. In between a
@@ -572,6 +593,9 @@ func (p *program) restart() {
 			p.stall()
 		}
 	}
+	for p.lockDir == "" && p.isStopped() {
+		time.Sleep(time.Second) // Nothing tells the next process of the write that is stuck there.
+	}
 	time.Sleep(2 * time.Minute) // until no goroutine of it holds the lock, which would stop the clock
 	p.open()
 }
@@ -580,10 +604,22 @@ func (p *program) restart() {
 func (p *program) stall() {
 	p.note("the service stops")
 	p.sandbox.Suspend()
-	time.AfterFunc(time.Duration(p.random.Int64N(int64(150*time.Second))), func() {
+	p.mu.Lock()
+	p.stopped++
+	p.mu.Unlock()
+	time.AfterFunc(time.Duration(p.random.Int64N(int64(147*time.Second)))+3*time.Second, func() {
 		p.note("the service goes on")
+		p.mu.Lock()
+		p.stopped--
+		p.mu.Unlock()
 		p.sandbox.Resume()
 	})
+}
+
+func (p *program) isStopped() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stopped > 0
 }
 
 // judge notes what the answers say and compares it with the ledger.
