@@ -152,7 +152,7 @@ func lockFiles(address string) []string {
 	if err != nil {
 		return nil
 	}
-	files, _ := filepath.Glob(filepath.Join(dir, writelock.Name(base, "default")+".*")) // the pattern is valid
+	files, _ := filepath.Glob(filepath.Join(dir, writelock.Name(base)+".*")) // the pattern is valid
 	return files
 }
 

@@ -43,7 +43,7 @@ func TestSandbox(t *testing.T) {
 	dir, err := writelock.DefaultDir()
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(dir, 0o700))
-	lock := filepath.Join(dir, writelock.Name(address, "default")+".lock")
+	lock := filepath.Join(dir, writelock.Name(address)+".lock")
 	require.NoError(t, os.WriteFile(lock, nil, 0o600))
 	s.Stop()
 	s.Stop()
