@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -109,7 +110,7 @@ func (t *trial) installImage(engine, image string) func(context.Context, string)
 			run = append(run, "--env", setting)
 		}
 		run = append(run, image)
-		return installation{program: run, doctor: append(run[:len(run):len(run)], "doctor")}, nil
+		return installation{program: run, doctor: append(slices.Clip(run), "doctor")}, nil
 	}
 }
 
