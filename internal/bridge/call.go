@@ -131,9 +131,14 @@ func (c *call) idempotencyKey() (key string, given bool) {
 // takeTurn waits for the call's turn at the ledger; what it will record is expected in c.steps by then. The error says that nothing was
 // sent. The caller calls release once it has recorded what it can.
 func (c *call) takeTurn(ctx context.Context) (release func(), err error) {
-	c.progress.step("waiting for other writes to this workspace")
-	if err := c.turn.Begin(ctx); err != nil {
+	c.progress.step("waiting for other writes to this LoopGrid")
+	decisionID, key, _ := c.steps.pending()
+	err = c.turn.Begin(ctx, loopgrid.Subject{DecisionID: decisionID, IdempotencyKey: key, Review: key == ""})
+	if err != nil {
 		return nil, err
+	}
+	if c.turn.Unlocked() {
+		c.warn(writeLockOff, "LOOPGRID_MCP_WRITE_LOCK=off, and this LoopGrid does not run on PostgreSQL: two writes at once break its chain for good. Tell the operator.")
 	}
 	c.mu.Lock()
 	c.writing[c] = true
