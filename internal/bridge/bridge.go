@@ -55,7 +55,12 @@ type Bridge struct {
 func New(o Options) *Bridge {
 	b := &Bridge{
 		settings: o.Settings, client: o.Client, log: o.Log, tools: catalogue(), questions: newQuestions(),
-		hide: newKeyHider(o.Settings.ServiceKey.Reveal()), resultAs: newResultTypes(), giveUp: make(chan struct{}), writing: map[*call]bool{},
+		resultAs: newResultTypes(), giveUp: make(chan struct{}), writing: map[*call]bool{},
+	}
+	if o.Client != nil {
+		b.hide.all = o.Client.Keys
+	} else if key := o.Settings.ServiceKey.Reveal(); key != "" {
+		b.hide.all = func() []string { return []string{key} }
 	}
 	b.server = mcp.NewServer(
 		&mcp.Implementation{Name: "loopgrid-mcp", Title: "LoopGrid", Version: o.Version, WebsiteURL: "https://github.com/loopgridio/loopgrid-mcp"},

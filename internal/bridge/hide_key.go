@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -23,24 +24,26 @@ const (
 	hiddenKey = "[service key]"
 )
 
+// keyHider hides the service key, and those that it replaced, in what leaves. The zero keyHider hides nothing.
+type keyHider struct {
+	all func() []string
+}
+
+// keys returns the keys to hide.
+func (h keyHider) keys() []string {
+	if h.all == nil {
+		return nil
+	}
+	return slices.DeleteFunc(h.all(), func(key string) bool { return len(key) < shortestSecret })
+}
+
 // error hides the key in an error that go-sdk sends as one of JSON-RPC.
 func (h keyHider) error(err error) error {
 	coded, ok := errors.AsType[*jsonrpc.Error](err)
-	if !ok || h.plain == "" {
+	if !ok || len(h.keys()) == 0 {
 		return err
 	}
 	return &jsonrpc.Error{Code: coded.Code, Message: h.text(coded.Message), Data: h.json(coded.Data)}
-}
-
-// keyHider knows the key as it is, and as it stands in a JSON string. The zero keyHider hides nothing.
-type keyHider struct{ plain, quoted string }
-
-func newKeyHider(key string) keyHider {
-	if len(key) < shortestSecret {
-		return keyHider{}
-	}
-	quoted := evidence.Text(key)
-	return keyHider{plain: key, quoted: string(quoted[1 : len(quoted)-1])}
 }
 
 func (h keyHider) result(answer *mcp.CallToolResult) {
@@ -62,10 +65,16 @@ func (h keyHider) result(answer *mcp.CallToolResult) {
 }
 
 func (h keyHider) text(s string) string {
-	if h.plain == "" {
-		return s
+	for _, key := range h.keys() {
+		s = masked(masked(s, key), quoted(key))
 	}
-	return masked(masked(s, h.plain), h.quoted)
+	return s
+}
+
+// quoted is how a key stands in a JSON string.
+func quoted(key string) string {
+	text := evidence.Text(key)
+	return string(text[1 : len(text)-1])
 }
 
 // masked hides a secret, and the beginning of one: texts of the service are cut before they come here.
@@ -96,8 +105,10 @@ func beginning(secret string) string { return secret[:min(len(secret), telling)]
 // json hides the key in the strings of a JSON text alone: a key of digits could be a part of a number. A string may spell any
 // character of the key as an escape.
 func (h keyHider) json(text []byte) []byte {
-	if h.plain == "" || !bytes.Contains(text, []byte(beginning(h.quoted))) && bytes.IndexByte(text, '\\') < 0 {
-		return text
+	for _, key := range h.keys() {
+		if bytes.Contains(text, []byte(beginning(quoted(key)))) || bytes.IndexByte(text, '\\') >= 0 {
+			text = evidence.MapStrings(text, func(s string) string { return masked(s, key) })
+		}
 	}
-	return evidence.MapStrings(text, func(s string) string { return masked(s, h.plain) })
+	return text
 }
