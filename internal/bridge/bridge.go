@@ -39,7 +39,7 @@ type Bridge struct {
 	log       *slog.Logger
 	tools     []*tool
 	questions *questions
-	hide      keyHider // hides the service key in every text that leaves
+	hide      *keyHider
 	server    *mcp.Server
 	transport *stdio.Transport
 	resultAs  resultTypes
@@ -55,12 +55,10 @@ type Bridge struct {
 func New(o Options) *Bridge {
 	b := &Bridge{
 		settings: o.Settings, client: o.Client, log: o.Log, tools: catalogue(), questions: newQuestions(),
-		resultAs: newResultTypes(), giveUp: make(chan struct{}), writing: map[*call]bool{},
+		hide: newKeyHider(func() []string { return []string{o.Settings.ServiceKey.Reveal()} }), resultAs: newResultTypes(), giveUp: make(chan struct{}), writing: map[*call]bool{},
 	}
 	if o.Client != nil {
-		b.hide.all = o.Client.Keys
-	} else if key := o.Settings.ServiceKey.Reveal(); key != "" {
-		b.hide.all = func() []string { return []string{key} }
+		b.hide = newKeyHider(o.Client.Keys) // it learns of a key that replaced the first one
 	}
 	b.server = mcp.NewServer(
 		&mcp.Implementation{Name: "loopgrid-mcp", Title: "LoopGrid", Version: o.Version, WebsiteURL: "https://github.com/loopgridio/loopgrid-mcp"},

@@ -80,19 +80,19 @@ func downloadEvidence(ctx context.Context, c *call) *mcp.CallToolResult {
 		flag("downloaded", true), raw("bundle", evidence.Object(
 			field("decision_id", id), field("path", saved.Path), raw("bytes", jsontext.Value(strconv.FormatInt(saved.Size, 10))),
 			field("sha256", saved.SHA256), flag("include_payloads", payloads))),
-		raw("server_verification", verification), raw("lifecycle", saved.Lifecycle), raw("events", saved.Events),
+		c.service("server_verification", verification), c.service("lifecycle", saved.Lifecycle), c.service("events", saved.Events),
 	}
 	if saved.EventsOmitted > 0 {
 		fields = append(fields, raw("events_omitted", jsontext.Value(strconv.Itoa(saved.EventsOmitted))))
 	}
-	return c.success(append(fields, optional("policy_result", saved.PolicyResult), raw("evidence_coverage", saved.Coverage), field("note", note))...)
+	return c.success(append(fields, optional("policy_result", c.hide.text(saved.PolicyResult)), c.service("evidence_coverage", saved.Coverage), field("note", note))...)
 }
 
 // verifyAgain asks the service for a verification that the bundle does not hold. The file is good without one.
 func (c *call) verifyAgain(ctx context.Context, id, note string) (jsontext.Value, string) {
 	v, err := c.client.Verify(ctx, id)
 	if err != nil {
-		return nil, "Not checked: the bundle holds no verification, and LoopGrid returned none. " + capitalized(whatHappened(err)) + " The file itself is complete. " + checkOffline + reportIsForPeople
+		return nil, "Not checked: the bundle holds no verification, and LoopGrid returned none. " + capitalized(c.whatHappened(err)) + " The file itself is complete. " + checkOffline + reportIsForPeople
 	}
 	return v.Raw, note
 }

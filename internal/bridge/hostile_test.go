@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,7 +59,7 @@ func TestTheKeyIsHiddenHoweverItIsSpelled(t *testing.T) {
 	actor := strings.Repeat("x", 40) + key
 	s.answerWith("", http.StatusOK, "application/json", `{"event_id":"evt_1","decision_id":"dec_1","event_type":"tool_executed","actor":{"type":"tool","id":"`+actor+`"}}`)
 	text := x.fails("loopgrid.record_action", `{"decision_id":"dec_1","tool":"t","idempotency_key":"k"}`)
-	assert.Contains(t, text, "xxx[service key]…")
+	assert.Contains(t, text, "xxx[service key]")
 }
 
 // A key of digits may be part of a number, and a short one of everything: neither may damage a result.
@@ -475,5 +476,30 @@ func TestServiceTextsAreQuoted(t *testing.T) {
 				assert.Contains(t, strings.Split(text, "\n")[0], ": approval_required.")
 			}
 		}
+	}
+}
+
+// anyKey is a service that takes any key.
+type anyKey struct{ service *service }
+
+func (s anyKey) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Del("X-Loopgrid-Key")
+	return s.service.RoundTrip(r)
+}
+
+// TestACommonKeyLeavesPathsAndIDs: what the bridge itself makes is never altered.
+func TestACommonKeyLeavesPathsAndIDs(t *testing.T) {
+	t.Parallel()
+	for _, key := range []string{"loopgrid", "evidence", "loopgrid-evidence"} {
+		dir := filepath.Join(t.TempDir(), "folder-of-evidence", "loopgrid-evidence")
+		x := serve(t, anyKey{newService(t)}, "LOOPGRID_SERVICE_KEY="+key, "LOOPGRID_EVIDENCE_DIR="+dir)
+		x.initialize("test-client")
+		id := decided(x)
+		r := x.ok("loopgrid.get_evidence", `{"decision_id":"`+id+`"}`)
+		assert.FileExists(t, r.str(t, "bundle", "path"))
+		assert.Equal(t, id, r.str(t, "bundle", "decision_id"))
+		assert.NotContains(t, r.member(t, "events"), "[service key]")
+		assert.Contains(t, x.ok("loopgrid.verify_evidence", `{"decision_id":"`+id+`"}`).str(t, "note"), "loopgrid.get_evidence")
+		assert.Contains(t, x.fails("loopgrid.record_action", `{"decision_id":"dec_unknown","tool":"t"}`), "Check decision_id: it must be one that loopgrid.record_decision returned")
 	}
 }

@@ -15,7 +15,7 @@ import (
 // on progress then wait for a long verification or for another writer.
 type progress struct {
 	session *mcp.ServerSession
-	hide    keyHider
+	hide    *keyHider
 	token   any
 	steps   chan string
 	done    chan struct{}
@@ -25,7 +25,7 @@ type progress struct {
 }
 
 // startProgress returns nil, which is usable, if the client did not ask for progress.
-func startProgress(ctx context.Context, req *mcp.CallToolRequest, hide keyHider) *progress {
+func startProgress(ctx context.Context, req *mcp.CallToolRequest, hide *keyHider) *progress {
 	token := req.Params.GetProgressToken()
 	if token == nil || req.Session == nil {
 		return nil

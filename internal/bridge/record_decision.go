@@ -160,7 +160,7 @@ func (d *decisionCall) compareCreated(ctx context.Context) *mcp.CallToolResult {
 	}
 	d.warnMismatch(d.fidelity)
 	if mode := d.decision.PrivacyMode; mode != "" && event.PrivacyMode != "" && event.PrivacyMode != mode {
-		d.warn(privacyModeDiffers, "The decision is recorded in privacy mode "+plainly(event.PrivacyMode, maxServiceWord)+", not in "+mode+".")
+		d.warn(privacyModeDiffers, "The decision is recorded in privacy mode "+d.word(event.PrivacyMode)+", not in "+mode+".")
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func (d *decisionCall) readRecord(ctx context.Context) {
 	d.progress.step("reading what is already recorded")
 	record, err := d.turn.GetDecision(ctx, d.created.DecisionID)
 	if err != nil {
-		d.warn(stepsNotChecked, "Could not read which steps were recorded before. "+capitalized(whatHappened(err))+
+		d.warn(stepsNotChecked, "Could not read which steps were recorded before. "+capitalized(d.whatHappened(err))+
 			" Steps that this program recorded are not recorded twice; steps that another program recorded may be.")
 		return
 	}
@@ -226,7 +226,7 @@ func (d *decisionCall) recordModel(ctx context.Context, output jsontext.Value) e
 		}
 		if other != nil {
 			d.modelEvent = other
-			d.steps.differs("model_event", describe(other))
+			d.steps.differs("model_event", d.describe(other))
 			return nil
 		}
 	}
@@ -239,7 +239,7 @@ func (d *decisionCall) recordModel(ctx context.Context, output jsontext.Value) e
 	d.modelEvent = &event
 	f := compare(&event, sent)
 	if f == differs && d.given {
-		d.steps.differs("model_event", describe(&event))
+		d.steps.differs("model_event", d.describe(&event))
 		return nil
 	}
 	d.stepDone("model_event", f)
@@ -323,7 +323,7 @@ func (d *decisionCall) recordedPolicy() *loopgrid.Event {
 func (d *decisionCall) useRecordedPolicy(e *loopgrid.Event, policy string) {
 	d.policyEvent = e
 	if e.EventType != "policy_evaluated" || e.ActorID != policy {
-		d.steps.differs("policy_event", describe(e))
+		d.steps.differs("policy_event", d.describe(e))
 		return
 	}
 	d.steps.set("policy_event", alreadyThere)
@@ -344,13 +344,13 @@ func (d *decisionCall) finished() *mcp.CallToolResult {
 		fields = append(fields, field("note", d.replayNote()))
 	}
 	if d.modelEvent != nil {
-		fields = append(fields, raw("model_event", d.modelEvent.Raw))
+		fields = append(fields, d.service("model_event", d.modelEvent.Raw))
 	}
-	fields = append(fields, raw("policy_evaluation", d.evaluation))
+	fields = append(fields, d.service("policy_evaluation", d.evaluation))
 	if d.policyEvent != nil {
-		fields = append(fields, raw("policy_event", d.policyEvent.Raw))
+		fields = append(fields, d.service("policy_event", d.policyEvent.Raw))
 	}
-	return d.success(append(fields, raw("receipt", receipt(d.created.Event.Raw)), field("idempotency_key", d.key),
+	return d.success(append(fields, d.service("receipt", receipt(d.created.Event.Raw)), field("idempotency_key", d.key),
 		raw("commitment_verified", d.fidelity.value()))...)
 }
 
@@ -401,7 +401,7 @@ func (d *decisionCall) next() string {
 	case d.policyResult == "":
 		return "unknown: No, do not act: the policy's result cannot be read here. Ask a person first."
 	default:
-		return "unknown: No, do not act: this version does not know the policy result " + plainly(d.policyResult, maxServiceWord) + ". Ask a person first."
+		return "unknown: No, do not act: this version does not know the policy result " + d.word(d.policyResult) + ". Ask a person first."
 	}
 }
 
@@ -410,13 +410,13 @@ func (d *decisionCall) next() string {
 func (d *decisionCall) unfinished(failure error) *mcp.CallToolResult {
 	d.failedWith("unfinished", failure)
 	lines := []string{"The decision is recorded, but not every step of it. decision_id: " + d.created.DecisionID + "."}
-	lines = append(lines, d.steps.lines(failure)...)
+	lines = append(lines, d.steps.lines(d.call, failure)...)
 	if failure != nil {
 		repeat := d.repeatHint(d.key)
 		if isPolicyMissing(failure) {
 			repeat = d.repeatHintWith(d.key, "and a policy_id that exists, and otherwise")
 		}
-		lines = append(lines, serviceSaid(failure), d.remedy(failure), repeat+" Missing steps are appended.")
+		lines = append(lines, d.serviceSaid(failure), d.remedy(failure), repeat+" Missing steps are appended.")
 	}
 	if d.steps.anyDiffers() {
 		lines = append(lines, "What is recorded stays: a decision has one model output and one policy result. To record others, record a new decision with a new idempotency_key.")

@@ -34,5 +34,5 @@ func (c *call) recordEvent(ctx context.Context, what string, sent *loopgrid.NewE
 	}
 	c.warnMismatch(fidelity)
 	result := append([]evidence.Field{field("decision_id", decisionID), flag("recorded", true)}, fields...)
-	return c.success(append(result, raw("event", event.Raw), field("idempotency_key", key), raw("commitment_verified", fidelity.value()))...)
+	return c.success(append(result, c.service("event", event.Raw), field("idempotency_key", key), raw("commitment_verified", fidelity.value()))...)
 }

@@ -120,12 +120,12 @@ func (c *call) recordConfirmed(ctx context.Context, p proposal, r confirmed) *mc
 	}
 	c.warnSandbox(reviewed.Sandbox)
 	c.warnMismatch(compareCommitment(&reviewed.Event, r.review.Payload()))
-	return c.succeed(evidence.Merge(reviewed.Raw, field("human_confirmation", string(r.by)), optional("note", r.note), raw("warnings", c.warningList())))
+	return c.succeed(evidence.Merge(c.hide.json(reviewed.Raw, p.decisionID), field("human_confirmation", string(r.by)), optional("note", r.note), raw("warnings", c.warningList())))
 }
 
 func (c *call) reviewFailed(p proposal, err error) *mcp.CallToolResult {
 	c.failedWith("not recorded", err)
-	return failed("Not recorded: "+p.what()+". "+capitalized(whatHappened(err)), serviceSaid(err), c.remedyForReview(err))
+	return failed("Not recorded: "+p.what()+". "+capitalized(c.whatHappened(err)), c.serviceSaid(err), c.remedyForReview(err))
 }
 
 // reviewSettles is how long a review without an answer may still be at work in the service.
@@ -142,8 +142,8 @@ func (c *call) settleReview(ctx context.Context, p proposal, r confirmed, lost e
 			var api *loopgrid.APIError
 			if last || errors.As(err, &api) && (api.Status == http.StatusUnauthorized || api.Status == http.StatusForbidden) {
 				c.failedWith("outcome unknown", lost)
-				return failed("Outcome unknown: "+p.what()+" may or may not be recorded. "+capitalized(whatHappened(lost)), serviceSaid(lost),
-					"Could not look it up: "+whatHappened(err)+" Do not send it again before a person has looked in LoopGrid.", serviceSaid(err))
+				return failed("Outcome unknown: "+p.what()+" may or may not be recorded. "+capitalized(c.whatHappened(lost)), c.serviceSaid(lost),
+					"Could not look it up: "+c.whatHappened(err)+" Do not send it again before a person has looked in LoopGrid.", c.serviceSaid(err))
 			}
 		} else if event := reviewIn(record); event != nil {
 			c.turn.Settled()
@@ -164,9 +164,9 @@ func reviewIn(record *loopgrid.DecisionRecord) *loopgrid.Event {
 func (c *call) foundReview(p proposal, r confirmed, event *loopgrid.Event) *mcp.CallToolResult {
 	if !isReview(event, r.review) {
 		c.outcome = "not recorded"
-		return failed("Not recorded: "+p.what()+". Another review is recorded: "+describe(event)+".", c.remedyForConflict("review_already_recorded"))
+		return failed("Not recorded: "+p.what()+". Another review is recorded: "+c.describe(event)+".", c.remedyForConflict("review_already_recorded"))
 	}
-	return c.success(field("decision_id", p.decisionID), raw("review", event.Raw), field("state", r.review.Action), field("human_confirmation", string(r.by)), optional("note", r.note))
+	return c.success(field("decision_id", p.decisionID), c.service("review", event.Raw), field("state", r.review.Action), field("human_confirmation", string(r.by)), optional("note", r.note))
 }
 
 // isReview says whether an event is what was recorded of a review.

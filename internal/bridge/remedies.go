@@ -17,43 +17,51 @@ import (
 
 // This file turns errors into what a model or a person reads: what happened, what the service said, and what to do about it.
 
-// whatHappened is an error as one sentence of ours, which begins in lower case. What the service said is left to [serviceSaid]; only LoopGrid's codes, such as
+// whatHappened is an error as one sentence of ours, which begins in lower case. What the service said is left to [call.serviceSaid]; only LoopGrid's codes, such as
 // approval_required, are named here.
-func whatHappened(err error) string {
+func (c *call) whatHappened(err error) string {
 	if api, ok := errors.AsType[*loopgrid.APIError](err); ok {
 		text := api.Summary()
 		if api.Code != "" {
-			text += ": " + plainly(api.Code, maxServiceWord)
+			text += ": " + c.word(api.Code)
 		}
 		return text + "."
 	}
-	return strings.TrimRight(err.Error(), ".") + "."
+	text := strings.TrimRight(err.Error(), ".") + "."
+	var unusable *loopgrid.AnswerError
+	if errors.As(err, &unusable) || errors.Is(err, bundle.ErrNotWhole) || errors.Is(err, bundle.ErrOtherDecision) || errors.Is(err, bundle.ErrDisclosure) {
+		return c.hide.text(text) // it may name what the service sent
+	}
+	return text
 }
 
 // serviceSaid quotes what LoopGrid said about an error; empty if it said nothing. It goes on a line of
 // its own: whatever it reads like, it is theirs.
-func serviceSaid(err error) string {
+func (c *call) serviceSaid(err error) string {
 	api, ok := errors.AsType[*loopgrid.APIError](err)
 	if !ok || api.Detail == "" {
 		return ""
 	}
-	return "The service said: " + string(evidence.Text(api.Detail))
+	return "The service said: " + string(evidence.Text(c.hide.text(api.Detail)))
 }
+
+// word is a name or a code of the service, fit for a sentence of ours.
+func (c *call) word(text string) string { return plainly(c.hide.text(text), maxServiceWord) }
 
 // maxServiceWord clips a name or code that the service sent, in characters.
 const maxServiceWord = 60
 
 // describe names an event for a person. What the service sent is quoted unless it is one plain word.
-func describe(e *loopgrid.Event) string {
+func (c *call) describe(e *loopgrid.Event) string {
 	text := "an event"
 	if e.EventType != "" {
-		text = withArticle(plainly(e.EventType, maxServiceWord)) + " event"
+		text = withArticle(c.word(e.EventType)) + " event"
 	}
 	if e.ActorID != "" {
-		text += " by " + plainly(e.ActorType, maxServiceWord) + " " + plainly(e.ActorID, maxServiceWord)
+		text += " by " + c.word(e.ActorType) + " " + c.word(e.ActorID)
 	}
 	if e.DecisionID != "" {
-		text += " of decision " + plainly(e.DecisionID, maxServiceWord)
+		text += " of decision " + c.word(e.DecisionID)
 	}
 	return text
 }
@@ -70,9 +78,9 @@ func withArticle(noun string) string {
 func (c *call) writeFailed(what string, err error, key string) *mcp.CallToolResult {
 	c.failedWith(loopgrid.OutcomeOf(err).String(), err)
 	if loopgrid.OutcomeOf(err) == loopgrid.Unknown {
-		return failed("Outcome unknown: "+what+" may or may not be recorded. "+capitalized(whatHappened(err)), serviceSaid(err), c.remedy(err), c.repeatHint(key))
+		return failed("Outcome unknown: "+what+" may or may not be recorded. "+capitalized(c.whatHappened(err)), c.serviceSaid(err), c.remedy(err), c.repeatHint(key))
 	}
-	return failed("Not recorded: "+what+". "+capitalized(whatHappened(err)), serviceSaid(err), c.remedy(err), c.alreadyActedHint(err), c.previousCallHint(err, key))
+	return failed("Not recorded: "+what+". "+capitalized(c.whatHappened(err)), c.serviceSaid(err), c.remedy(err), c.alreadyActedHint(err), c.previousCallHint(err, key))
 }
 
 // failedWith notes for the log how the call ended and what ended its request to LoopGrid.
@@ -108,7 +116,7 @@ func (c *call) alreadyActedHint(err error) string {
 func (c *call) usedForSomethingElse(what, key string, event *loopgrid.Event) *mcp.CallToolResult {
 	c.outcome = "not recorded"
 	return failed(
-		fmt.Sprintf("Not recorded: %s. The idempotency_key %s was used before for something else: %s.", what, evidence.Text(key), describe(event)),
+		fmt.Sprintf("Not recorded: %s. The idempotency_key %s was used before for something else: %s.", what, evidence.Text(key), c.describe(event)),
 		"Use another idempotency_key for this call, or repeat the first call with its own arguments.")
 }
 
@@ -118,7 +126,7 @@ func (c *call) readFailed(ctx context.Context, what string, err error, more ...s
 		return c.readCancelled(ctx, what)
 	}
 	c.failedWith("failed", err)
-	return failed(append([]string{what + " " + whatHappened(err), serviceSaid(err), readRetryHint(err)}, more...)...)
+	return failed(append([]string{what + " " + c.whatHappened(err), c.serviceSaid(err), readRetryHint(err)}, more...)...)
 }
 
 // readCancelled is the error of a read that the client, or the end of the session, cut short.

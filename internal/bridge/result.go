@@ -66,6 +66,15 @@ func isLegacy(req *mcp.CallToolRequest) bool {
 	return opened != nil && opened.ProtocolVersion < stdio.StatelessVersion
 }
 
+// service is a member that the service sent, without the key.
+func (c *call) service(name string, value jsontext.Value) evidence.Field {
+	decisionID, _, _ := c.steps.pending()
+	if c.tool.has("decision_id") {
+		decisionID = c.args.text("decision_id")
+	}
+	return raw(name, c.hide.json(value, decisionID))
+}
+
 func field(name, value string) evidence.Field {
 	return evidence.Field{Name: name, Value: evidence.Text(value)}
 }

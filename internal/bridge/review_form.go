@@ -62,12 +62,15 @@ func formSchema(summary string) jsontext.Value {
 // reviewForm returns the form: what LoopGrid holds of the decision, and only at its end what the model says. Every text in it may come
 // from a model that wants to be approved, so none can pass for another line, hide a part of itself or push another one out of sight. The
 // refusal says why this decision cannot be shown in a form.
-func reviewForm(record *loopgrid.DecisionRecord, p proposal, reviewer string) (f form, refusal string) {
+func reviewForm(record *loopgrid.DecisionRecord, p proposal, reviewer string, hide *keyHider) (f form, refusal string) {
 	created := firstOf(record, "decision_created")
-	if refusal := hidden(created, p.decisionID); refusal != "" {
+	if refusal := hidden(created, p.decisionID, hide); refusal != "" {
 		return form{}, refusal
 	}
-	decisionType, action := evidence.GetText(created.Payload, "decision_type"), evidence.Get(created.Payload, "proposed_action")
+	// The key is hidden before anything is clipped.
+	shown := hide.json(created.Payload)
+	decisionType, action := evidence.GetText(shown, "decision_type"), evidence.Get(shown, "proposed_action")
+	p.reason = hide.text(p.reason)
 	if action.Kind() != '{' {
 		return form{}, "LoopGrid does not show its proposed action"
 	}
@@ -88,7 +91,7 @@ func reviewForm(record *loopgrid.DecisionRecord, p proposal, reviewer string) (f
 	f.schema = formSchema(summary)
 	f.message = summary + "\n" +
 		"LoopGrid is waiting for a person to review this decision. Your answer is signed and kept as evidence.\n" +
-		"- policy result: " + policyLine(firstOf(record, "policy_evaluated")) + "\n" +
+		"- policy result: " + policyLine(firstOf(record, "policy_evaluated"), hide) + "\n" +
 		"- decision: " + p.decisionID + "\n" +
 		"- type: " + plainly(decisionType, maxFormLine) + "\n" +
 		"- reviewer of record: " + plainly(reviewer, maxFormLine) + "\n\n" +
@@ -165,12 +168,12 @@ func clippedWord(text string, limit int) string {
 }
 
 // hidden says why LoopGrid does not show a decision to its readers; empty if it does.
-func hidden(created *loopgrid.Event, id string) string {
+func hidden(created *loopgrid.Event, id string, hide *keyHider) string {
 	switch {
 	case created == nil || created.DecisionID != id:
 		return "LoopGrid does not show the decision itself"
 	case created.PrivacyMode != "full":
-		return "its privacy mode, " + plainly(created.PrivacyMode, maxServiceWord) + ", hides the proposed action"
+		return "its privacy mode, " + plainly(hide.text(created.PrivacyMode), maxServiceWord) + ", hides the proposed action"
 	case evidence.Get(created.Raw, "payload_available").Kind() != 't':
 		return "its proposed action is not available any more"
 	case compareCommitment(created, created.Payload) == differs:
@@ -190,11 +193,11 @@ func firstOf(record *loopgrid.DecisionRecord, eventTypes ...string) *loopgrid.Ev
 	return nil
 }
 
-func policyLine(policy *loopgrid.Event) string {
+func policyLine(policy *loopgrid.Event, hide *keyHider) string {
 	if policy == nil {
 		return "(not shown by LoopGrid)"
 	}
-	result, reason := evidence.GetText(policy.Payload, "decision"), evidence.GetText(policy.Payload, "reason")
+	result, reason := hide.text(evidence.GetText(policy.Payload, "decision")), hide.text(evidence.GetText(policy.Payload, "reason"))
 	switch {
 	case result == "":
 		return "(not shown by LoopGrid)"

@@ -39,12 +39,12 @@ func (c *call) ask(ctx context.Context, p proposal) *mcp.CallToolResult {
 	c.progress.step("reading the decision")
 	record, err := c.client.GetDecision(ctx, p.decisionID)
 	if err != nil {
-		return c.notAsked("it could not be read. "+capitalized(whatHappened(err)), serviceSaid(err), c.remedy(err))
+		return c.notAsked("it could not be read. "+capitalized(c.whatHappened(err)), c.serviceSaid(err), c.remedy(err))
 	}
 	if record.State != "awaiting_human_review" {
 		return c.notWaiting(record)
 	}
-	form, refusal := reviewForm(record, p, c.settings.ReviewerID)
+	form, refusal := reviewForm(record, p, c.settings.ReviewerID, c.hide)
 	if refusal != "" {
 		return c.notAsked(refusal+".", inLoopGrid)
 	}
@@ -53,7 +53,7 @@ func (c *call) ask(ctx context.Context, p proposal) *mcp.CallToolResult {
 		return c.notAsked("LoopGrid takes no reviews with this service key.",
 			sentences("The operator must set LOOPGRID_SERVICE_KEY to a key of this workspace with the scope review.", c.settings.KeyNote()), inLoopGrid)
 	}
-	question := &mcp.ElicitParams{Mode: "form", Message: c.hide.text(form.message), RequestedSchema: json.RawMessage(c.hide.json(form.schema))}
+	question := &mcp.ElicitParams{Mode: "form", Message: form.message, RequestedSchema: json.RawMessage(form.schema)}
 	if !isLegacy(c.req) {
 		return &mcp.CallToolResult{
 			Content:      []mcp.Content{}, // go-sdk would send null, which no client expects
@@ -64,7 +64,7 @@ func (c *call) ask(ctx context.Context, p proposal) *mcp.CallToolResult {
 	answer, err := c.elicit(ctx, question)
 	if err != nil {
 		c.outcome = "no answer"
-		return failed("Not recorded: "+p.what()+". "+questionFault(err), "Nothing was recorded.")
+		return failed("Not recorded: "+p.what()+". "+c.questionFault(err), "Nothing was recorded.")
 	}
 	review, refused := c.decided(p, answer)
 	if refused != nil {
@@ -82,12 +82,12 @@ func (c *call) notAsked(why string, more ...string) *mcp.CallToolResult {
 // notWaiting says why LoopGrid takes no review of a decision.
 func (c *call) notWaiting(record *loopgrid.DecisionRecord) *mcp.CallToolResult {
 	if event := firstOf(record, "human_approved", "human_rejected", "human_adjudicated"); event != nil {
-		return c.notAsked("it has already been reviewed ("+describe(event)+").", c.remedyForConflict("review_already_recorded"))
+		return c.notAsked("it has already been reviewed ("+c.describe(event)+").", c.remedyForConflict("review_already_recorded"))
 	}
 	if firstOf(record, "policy_evaluated") == nil {
 		return c.notAsked("no policy result is recorded that requires a review.")
 	}
-	return c.notAsked("it is not waiting for a review; its state is " + plainly(record.State, maxServiceWord) + ".")
+	return c.notAsked("it is not waiting for a review; its state is " + c.word(record.State) + ".")
 }
 
 const (
@@ -122,7 +122,7 @@ func (c *call) elicit(ctx context.Context, question *mcp.ElicitParams) (*mcp.Eli
 }
 
 // questionFault says why a question has no usable answer. It does not repeat go-sdk's schema errors, which quote the answer.
-func questionFault(err error) string {
+func (c *call) questionFault(err error) string {
 	var coded *jsonrpc.Error
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, mcp.ErrConnectionClosed):
@@ -130,7 +130,7 @@ func questionFault(err error) string {
 	case errors.As(err, &coded) && strings.HasPrefix(coded.Message, stdio.UnusableAnswer):
 		return fmt.Sprintf("The client answered the question, but %s.", text.Clip(coded.Message, stdio.ErrorLimit))
 	case errors.As(err, &coded):
-		return "The client did not ask a person.\nThe client said: " + string(evidence.Text(text.Clean(coded.Message, stdio.ErrorLimit)))
+		return "The client did not ask a person.\nThe client said: " + string(evidence.Text(c.hide.text(text.Clean(coded.Message, stdio.ErrorLimit))))
 	case strings.Contains(err.Error(), "requested schema"):
 		return "The answer does not fit the form: " + formRule + "."
 	default:
@@ -238,14 +238,14 @@ func (c *call) answeredBefore(ctx context.Context, p proposal, earlier *answered
 	}
 	record, err := c.client.GetDecision(ctx, p.decisionID)
 	if err != nil {
-		return failed(nothingNow+", and whether that recorded "+p.what()+" could not be read. "+capitalized(whatHappened(err)), serviceSaid(err), c.remedy(err))
+		return failed(nothingNow+", and whether that recorded "+p.what()+" could not be read. "+capitalized(c.whatHappened(err)), c.serviceSaid(err), c.remedy(err))
 	}
 	event := reviewIn(record)
 	switch {
 	case event == nil:
 		return failed(nothingNow+", and no review of decision "+p.decisionID+" is recorded.", askAgain)
 	case earlier.review == nil || !isReview(event, earlier.review):
-		return failed(nothingNow+". What is recorded is "+describe(event)+".", c.remedyForConflict("review_already_recorded"))
+		return failed(nothingNow+". What is recorded is "+c.describe(event)+".", c.remedyForConflict("review_already_recorded"))
 	}
 	return c.foundReview(p, confirmed{review: earlier.review, by: byPerson, note: "An earlier call answered the question and recorded this review."}, event)
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
-	"github.com/loopgridio/loopgrid-mcp/internal/stdio"
 	"github.com/loopgridio/loopgrid-mcp/internal/text"
 )
 
@@ -62,8 +61,8 @@ func (b *Bridge) serveCall(ctx context.Context, req *mcp.CallToolRequest) (mcp.R
 }
 
 // untilEnd runs the work of a call, so that every call is answered before the process ends. When the session ends, a call that has sent
-// nothing is cancelled, and says so itself. One that has sent something ignores its context from then on: if it is not done shortly
-// after, it is answered with what is known of it, and handled is false: its handler goes on, and keeps its turn at the ledger.
+// nothing is cancelled, and says so itself. One that has sent something ignores its context from then on: if it is not done at the last
+// moment, it is answered with what is known of it, and handled is false: its handler goes on, and keeps its turn at the ledger.
 func (b *Bridge) untilEnd(ctx context.Context, c *call, work func(context.Context) *mcp.CallToolResult) (answer *mcp.CallToolResult, handled bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	answered := make(chan *mcp.CallToolResult, 1)
@@ -80,7 +79,7 @@ func (b *Bridge) untilEnd(ctx context.Context, c *call, work func(context.Contex
 	select {
 	case answer = <-answered:
 		return answer, true
-	case <-time.After(lastAnswers):
+	case <-b.transport.Leaving():
 	}
 	turn := b.turnOf(c)
 	if turn == nil || !turn.Sent() {
@@ -92,9 +91,6 @@ func (b *Bridge) untilEnd(ctx context.Context, c *call, work func(context.Contex
 	}()
 	return failed("Outcome unknown: the server shut down before LoopGrid answered.", c.steps.outcomeSoFar(c)), false
 }
-
-// lastAnswers is how long after the cancellation of waiting calls those that wait for LoopGrid are answered without it.
-const lastAnswers = stdio.LastWords / 2
 
 // unknownTool lists the tools that exist, in the spelling of the name that was called.
 func (b *Bridge) unknownTool(name string) error {

@@ -101,7 +101,7 @@ func (s *steps) pending() (decisionID, key string, left []string) {
 
 // outcomeSoFar says what is known of a call that ended through a fault of this program, or through its end.
 func (s *steps) outcomeSoFar(c *call) string {
-	lines := append([]string{"What became of each step:"}, s.lines(nil)...)
+	lines := append([]string{"What became of each step:"}, s.lines(c, nil)...)
 	decisionID, key, _ := s.pending()
 	if decisionID != "" {
 		lines = append(lines, "decision_id: "+decisionID+".")
@@ -113,7 +113,7 @@ func (s *steps) outcomeSoFar(c *call) string {
 }
 
 // lines says what became of each step. The failure, if any, is what ended the call, and the reason for the step that it ended.
-func (s *steps) lines(failure error) []string {
+func (s *steps) lines(c *call, failure error) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var all []string
@@ -126,7 +126,7 @@ func (s *steps) lines(failure error) []string {
 			line += " (" + one.recorded + ")"
 		case notRecorded, outcomeUnknown:
 			if failure != nil {
-				line += ". " + capitalized(whatHappened(failure))
+				line += ". " + capitalized(c.whatHappened(failure))
 			}
 		case notSent:
 			if errors.Is(failure, loopgrid.ErrNoTimeLeft) {

@@ -45,11 +45,11 @@ func verifyEvidence(ctx context.Context, c *call) *mcp.CallToolResult {
 	}
 	verification, omitted := firstFailures(v.Raw)
 	answer := c.success(
-		field("decision_id", id), raw("verification", verification), flag("offline_verifier_used", false),
+		field("decision_id", id), c.service("verification", verification), flag("offline_verifier_used", false),
 		field("note", "LoopGrid checked itself. Download the evidence with "+c.toolName("get_evidence")+" to check it yourself. "+checkOffline),
 		raw("failures_omitted", omitted))
 	if !v.Valid {
-		answer.Content = append(answer.Content, &mcp.TextContent{Text: notValid(verification)})
+		answer.Content = append(answer.Content, &mcp.TextContent{Text: c.notValid(verification)})
 	}
 	return answer
 }
@@ -67,13 +67,13 @@ func firstFailures(verification jsontext.Value) (cut, omitted jsontext.Value) {
 }
 
 // notValid says in words what valid:false means, with the service's reasons for the first failure.
-func notValid(verification jsontext.Value) string {
+func (c *call) notValid(verification jsontext.Value) string {
 	lines := []string{"NOT VALID: LoopGrid's check of the workspace's chain failed. Evidence was altered, lost or forked. Tell a person, and do not rely on this record."}
 	for failure := range evidence.Elements(evidence.Get(verification, "failures")) {
-		reasons := []string{plainly(evidence.GetText(failure, "event_id"), maxServiceWord)}
+		reasons := []string{c.word(evidence.GetText(failure, "event_id"))}
 		for reason := range evidence.Elements(evidence.Get(failure, "reasons")) {
 			text, _ := evidence.Unquote(reason)
-			reasons = append(reasons, plainly(text, maxServiceWord))
+			reasons = append(reasons, c.word(text))
 		}
 		lines = append(lines, "The first failure that LoopGrid reports: event "+strings.Join(reasons, ", ")+".")
 		break

@@ -20,6 +20,15 @@ func resultLine(id, result []byte) [][]byte {
 	return [][]byte{[]byte(`{"jsonrpc":"2.0","id":`), id, []byte(`,"result":`), result, []byte(`}`)}
 }
 
+// toolError is the result of a tools/call that never reached its tool.
+func toolError(reason string, stateless bool) []byte {
+	result := append(append([]byte(`{"content":[{"type":"text","text":`), evidence.Text(reason)...), `}],"isError":true`...)
+	if stateless {
+		result = append(result, `,"resultType":"complete"`...)
+	}
+	return append(result, '}')
+}
+
 // errorLine is the answer that refuses a request, in parts.
 func errorLine(id []byte, err *jsonrpc.Error) [][]byte {
 	tail := strconv.AppendInt([]byte(`,"error":{"code":`), err.Code, 10)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -320,33 +319,6 @@ func TestAHostThatDoesNotRead(t *testing.T) {
 			assert.Equal(t, 1500*time.Millisecond, time.Since(begin))
 			require.NoError(t, h.in.Close())
 			require.NoError(t, h.out.Close())
-		})
-	})
-	t.Run("is not read without end", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			h := start(t, wireInitialize, wireInitialized)
-			line := []byte(wireCall("1", "echo", `"`+strings.Repeat("x", 1<<20)+`"`) + "\n")
-			sent := make(chan int)
-			go func() {
-				n := 0
-				for ; ; n++ {
-					if _, err := h.in.Write(line); err != nil {
-						break
-					}
-				}
-				sent <- n
-			}()
-			synctest.Wait() // all goroutines wait: ours too
-			h.transport.out.mu.Lock()
-			pending := len(h.transport.out.pending) + h.transport.out.writing
-			h.transport.out.mu.Unlock()
-			assert.InDelta(t, outputLimit, pending, 2<<20)
-			h.transport.Stop()
-			require.NoError(t, h.wait())
-			require.NoError(t, h.in.Close())
-			require.NoError(t, h.out.Close())
-			assert.Positive(t, <-sent)
 		})
 	})
 }

@@ -42,6 +42,8 @@ type lineFault struct {
 	code   int64
 	reason string
 	data   []byte // JSON, for the host's program
+
+	toolError bool // the model reads the reason: the answer is the result of a tool
 }
 
 func parseFault(reason string) *lineFault {

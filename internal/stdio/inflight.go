@@ -1,6 +1,7 @@
 package stdio
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -10,6 +11,9 @@ import (
 type inFlight struct {
 	mu     sync.Mutex
 	byKey  map[string]pendingCall
+	size   int // of all of them
+	limit  int // of size
+	held   int // requests that were read and will be handed over, see [intake]
 	closed bool
 	empty  chan struct{} // closed when the last is answered; nil while nobody waits
 }
@@ -18,6 +22,7 @@ type pendingCall struct {
 	id      []byte // as the host spelled it
 	method  string
 	session *session
+	size    int    // bytes that it keeps in memory until it is answered
 	token   string // the progress token as the host spelled it, "" for none
 	content []byte // see [Transport.keepContent]
 	muted   bool   // cancelled: nothing more may be said about it
@@ -32,11 +37,31 @@ func (f *inFlight) add(key string, call pendingCall) *lineFault {
 	if _, twice := f.byKey[key]; twice {
 		return requestFault("this id belongs to a request in flight")
 	}
+	if f.size+call.size > f.limit {
+		return &lineFault{toolError: true, reason: fmt.Sprintf("Not recorded: busy: the calls that wait for LoopGrid already hold %d MB.\n"+
+			"Nothing was sent. Nothing was recorded. Call again once one of them is answered.", f.limit>>20)}
+	}
 	if f.byKey == nil {
 		f.byKey = make(map[string]pendingCall)
 	}
 	f.byKey[key] = call
+	f.size += call.size
 	return nil
+}
+
+// hold counts a request that is not handed over yet.
+func (f *inFlight) hold() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held++
+}
+
+// unhold counts it no more: it was handed over, refused or dropped.
+func (f *inFlight) unhold() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.held--
+	f.closeIfEmpty()
 }
 
 func (f *inFlight) get(key string) (pendingCall, bool) {
@@ -49,8 +74,13 @@ func (f *inFlight) get(key string) (pendingCall, bool) {
 func (f *inFlight) remove(key string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.size -= f.byKey[key].size
 	delete(f.byKey, key)
-	if len(f.byKey) == 0 && f.empty != nil {
+	f.closeIfEmpty()
+}
+
+func (f *inFlight) closeIfEmpty() {
+	if len(f.byKey) == 0 && f.held == 0 && f.empty != nil {
 		close(f.empty)
 		f.empty = nil
 	}
@@ -100,21 +130,19 @@ func (f *inFlight) close() {
 	f.closed = true
 }
 
-// answered returns a channel that is closed once nothing is in flight. The requests must be closed.
+// answered returns a channel that is closed once nothing is in flight or held. No further request may be read by then, or all must be
+// refused.
 func (f *inFlight) answered() <-chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.empty = make(chan struct{})
 	done := f.empty
-	if len(f.byKey) == 0 {
-		close(f.empty)
-		f.empty = nil
-	}
+	f.closeIfEmpty()
 	return done
 }
 
 func (f *inFlight) count() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return len(f.byKey)
+	return len(f.byKey) + f.held
 }

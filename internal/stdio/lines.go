@@ -20,8 +20,17 @@ const (
 
 // lineReader cuts its input into lines. Nothing that stands in a line makes it fail.
 type lineReader struct {
-	in      *bufio.Reader
-	started bool
+	in       *bufio.Reader
+	started  bool
+	awaiting chan readLine // the line that is being read ahead; nil if none is
+}
+
+// readLine is what was read up to the end of a line.
+type readLine struct {
+	text    []byte // without blanks around it, in memory of its own
+	tooLong bool   // it was longer than maxLine: text is its outline
+	err     error  // what ended the input behind it
+	wasHeld bool   // see [intake]
 }
 
 func newLineReader(in io.Reader) *lineReader {
@@ -31,10 +40,28 @@ func newLineReader(in io.Reader) *lineReader {
 // byteOrderMark is what .NET and PowerShell put before the first byte that they send.
 const byteOrderMark = "\ufeff"
 
-// next returns the next line without blanks around it, in memory of its own. Of a line longer than
-// maxLine it returns the outline alone, and tooLong. An error ends the input; what was read of the
-// last line comes with it.
-func (r *lineReader) next() (line []byte, tooLong bool, err error) {
+// next returns the next line. An error ends the input; what was read of the last line comes with it.
+func (r *lineReader) next() readLine {
+	if r.awaiting != nil {
+		defer r.taken()
+		return <-r.awaiting
+	}
+	return r.read()
+}
+
+// ahead reads the next line on a goroutine, so that the caller can wait for something else too. The caller that receives it calls taken.
+func (r *lineReader) ahead() <-chan readLine {
+	if r.awaiting == nil {
+		awaiting := make(chan readLine, 1)
+		r.awaiting = awaiting
+		go func() { awaiting <- r.read() }()
+	}
+	return r.awaiting
+}
+
+func (r *lineReader) taken() { r.awaiting = nil }
+
+func (r *lineReader) read() readLine {
 	if !r.started {
 		r.started = true
 		if first, _ := r.in.Peek(1); string(first) == byteOrderMark[:1] { // no more than one byte is sure to come
@@ -43,7 +70,9 @@ func (r *lineReader) next() (line []byte, tooLong bool, err error) {
 			}
 		}
 	}
+	var line []byte
 	var long lineOutline
+	tooLong := false
 	for {
 		part, err := r.in.ReadSlice('\n')
 		switch {
@@ -63,7 +92,7 @@ func (r *lineReader) next() (line []byte, tooLong bool, err error) {
 		if tooLong {
 			line = long.kept
 		}
-		return bytes.Trim(line, " \t\r\n"), tooLong, err
+		return readLine{text: bytes.Trim(line, " \t\r\n"), tooLong: tooLong, err: err}
 	}
 }
 

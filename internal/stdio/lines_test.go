@@ -31,18 +31,18 @@ func TestLinesAreCutWhateverThePartsTheyComeIn(t *testing.T) {
 			r := newLineReader(in)
 			var got []string
 			for {
-				line, tooLong, err := r.next()
-				assert.False(t, tooLong)
-				got = append(got, string(line))
-				if err != nil {
-					require.ErrorIs(t, err, io.EOF)
+				line := r.next()
+				assert.False(t, line.tooLong)
+				got = append(got, string(line.text))
+				if line.err != nil {
+					require.ErrorIs(t, line.err, io.EOF)
 					break
 				}
 			}
 			assert.Equal(t, want, got)
-			line, _, err := r.next()
-			assert.Empty(t, line)
-			assert.ErrorIs(t, err, io.EOF)
+			line := r.next()
+			assert.Empty(t, line.text)
+			assert.ErrorIs(t, line.err, io.EOF)
 		})
 	}
 }

@@ -5,13 +5,8 @@ import (
 	"sync"
 )
 
-const (
-	// outputLimit is how many bytes the host may leave unread before its next message waits.
-	outputLimit = 64 << 20
-
-	// spareLimit is the largest buffer kept for the next batch.
-	spareLimit = 256 << 10
-)
+// spareLimit is the largest buffer kept for the next batch.
+const spareLimit = 256 << 10
 
 // lineWriter writes whole lines in the order they were added. Adding never waits for the other side
 // to read: whoever calls flush first writes for all, the others return at once. After a failed write

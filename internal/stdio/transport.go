@@ -23,6 +23,7 @@ const (
 	methodDiscover   = "server/discover"
 	methodCallTool   = "tools/call"
 	methodListen     = "subscriptions/listen"
+	methodPing       = "ping"
 	methodCancelled  = "notifications/cancelled"
 	methodProgress   = "notifications/progress"
 	methodListening  = "notifications/subscriptions/acknowledged"
@@ -43,7 +44,8 @@ const (
 // Every go-sdk session speaks one era of MCP for good, so there are two of them: a host may begin either way, or both ways.
 type Transport struct {
 	log       *slog.Logger
-	lines     *lineReader
+	limits    limits
+	in        intake
 	out       *lineWriter
 	calls     inFlight
 	handshake handshake
@@ -62,11 +64,16 @@ type Transport struct {
 // NewTransport returns a Transport that reads messages from in and writes to out. It closes neither. No word of a message gets into
 // the log.
 func NewTransport(in io.Reader, out io.Writer, log *slog.Logger) *Transport {
-	t := &Transport{log: log, lines: newLineReader(in), drain: newDrain()}
+	return newTransport(in, out, log, defaultLimits())
+}
+
+func newTransport(in io.Reader, out io.Writer, log *slog.Logger, limits limits) *Transport {
+	t := &Transport{log: log, limits: limits, in: intake{lines: newLineReader(in)}, calls: inFlight{limit: limits.calls}, drain: newDrain()}
 	t.legacy, t.stateless = newSession(t), newSession(t)
 	t.legacy.reading = true
 	t.out = &lineWriter{out: out, failed: func(err error) {
 		t.log.Warn("cannot write to the host any more", "error", err)
+		t.refuseAll()
 		t.end(fmt.Errorf("write to the host: %w", err))
 	}}
 	return t
@@ -76,59 +83,60 @@ func NewTransport(in io.Reader, out io.Writer, log *slog.Logger) *Transport {
 // the end of the input, but only once the drain is over: go-sdk then cancels what is in flight and drops every later answer.
 func (t *Transport) next() (*session, jsonrpc.Message) {
 	for {
-		line, tooLong, err := t.lines.next()
+		line, ok := t.nextLine()
+		if !ok {
+			<-t.over
+			return nil, nil
+		}
 		t.waitForTurn()
-		line = t.withoutFrames(line)
-		var to *session
-		var message jsonrpc.Message
-		switch {
-		case tooLong:
-			e := cutEnvelope(line)
-			t.refuse(&e, &lineFault{code: jsonrpc.CodeInvalidRequest, reason: fmt.Sprintf("invalid request: the line is longer than %d bytes", maxLine)})
-		case len(line) > 0:
-			to, message = t.accept(line)
+		to, message := t.deal(line)
+		if line.wasHeld {
+			t.calls.unhold()
 		}
 		if message != nil {
-			return to, message // the next read meets an end of the input behind it again
+			return to, message
 		}
-		switch {
-		case err == nil:
-			continue
-		case errors.Is(err, io.EOF):
-			t.end(nil)
-		default:
-			t.log.Warn("cannot read from the host any more", "error", err)
-			t.end(fmt.Errorf("read from the host: %w", err))
-		}
-		<-t.over
+	}
+}
+
+// deal returns the message in a line if it is for go-sdk, and deals with it otherwise.
+func (t *Transport) deal(line readLine) (*session, jsonrpc.Message) {
+	text := t.withoutFrames(line.text)
+	switch {
+	case line.tooLong:
+		e := cutEnvelope(text)
+		t.refuse(&e, requestFault(fmt.Sprintf("the line is longer than %d bytes", maxLine)))
+		return nil, nil
+	case len(text) == 0:
 		return nil, nil
 	}
+	return t.accept(text)
+}
+
+// inputEnded begins the drain.
+func (t *Transport) inputEnded(err error) {
+	if errors.Is(err, io.EOF) {
+		t.end(nil)
+		return
+	}
+	t.log.Warn("cannot read from the host any more", "error", err)
+	t.end(fmt.Errorf("read from the host: %w", err))
 }
 
 // waitForTurn holds back the message that was just read until the previous call has started, so that calls start in the order they came:
-// go-sdk runs each in a goroutine of its own. It also waits while the host leaves too many answers unread.
+// go-sdk runs each in a goroutine of its own.
 func (t *Transport) waitForTurn() {
-	if t.callStarted != nil {
-		select {
-		case <-t.callStarted:
-		case <-t.over:
-		}
-		t.callStarted = nil
+	if t.callStarted == nil {
+		return
 	}
-	for {
-		progress := t.out.pendingAbove(outputLimit)
-		if progress == nil {
-			return
-		}
-		select {
-		case <-progress:
-		case <-t.over:
-			return
-		}
+	select {
+	case <-t.callStarted:
+	case <-t.over:
 	}
+	t.callStarted = nil
 }
 
-// accept returns the message in a line if it is for go-sdk, and deals with it otherwise.
+// accept does the same for the text of a line.
 func (t *Transport) accept(line []byte) (*session, jsonrpc.Message) {
 	e, fault := readEnvelope(line)
 	switch {
@@ -175,6 +183,9 @@ func (t *Transport) acceptRequest(e *envelope) (*session, jsonrpc.Message) {
 		return nil, nil
 	}
 	call := pendingCall{id: e.id, method: e.name, token: e.token, session: to}
+	if e.name == methodCallTool {
+		call.size = len(e.line)
+	}
 	if fault := t.calls.add(key, call); fault != nil {
 		if e.name == methodInitialize {
 			t.handshake.forget()
@@ -247,7 +258,11 @@ func (t *Transport) refuse(e *envelope, fault *lineFault) {
 	if !isID(id) || !utf8.Valid(id) || checkSyntax(id, lenient()...) != nil {
 		id = []byte("null")
 	}
-	t.out.add(errorLine(id, &jsonrpc.Error{Code: fault.code, Message: fault.reason, Data: fault.data})...)
+	if fault.toolError {
+		t.out.add(resultLine(id, toolError(fault.reason, e.stateless))...)
+	} else {
+		t.out.add(errorLine(id, &jsonrpc.Error{Code: fault.code, Message: fault.reason, Data: fault.data})...)
+	}
 	go t.out.flush() // never waits for a host that does not read
 }
 

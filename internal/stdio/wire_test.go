@@ -78,9 +78,14 @@ func newWireHost(tb testing.TB) *wireHost {
 
 func startWireHost(tb testing.TB, stdin io.Reader, in *io.PipeWriter, out *io.PipeReader, stdout io.Writer) *wireHost {
 	tb.Helper()
+	return startLimitedHost(tb, stdin, in, out, stdout, defaultLimits())
+}
+
+func startLimitedHost(tb testing.TB, stdin io.Reader, in *io.PipeWriter, out *io.PipeReader, stdout io.Writer, limits limits) *wireHost {
+	tb.Helper()
 	h := &wireHost{tb: tb, in: in, out: out, lines: make(chan string), left: make(chan error, 1), log: new(wireLog)}
 	logger := slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	h.transport = NewTransport(stdin, stdout, logger)
+	h.transport = newTransport(stdin, stdout, logger, limits)
 	h.wire = newWireServer(h.transport, logger)
 	ctx, cancel := context.WithCancel(context.Background()) // not the test's: that is cancelled when it fails
 	h.cancel = cancel
