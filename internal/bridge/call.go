@@ -111,9 +111,10 @@ func (c *call) badConfiguration(problems []config.Problem) *mcp.CallToolResult {
 	return failed(append(lines, "Nothing was sent. Nothing was recorded. Tell the operator of this server.")...)
 }
 
-// internalError is the error of a call that failed through a fault of this program.
+// internalError is the error of a call that failed through a fault of this program. Its turn may be released by then: a panic has left
+// the handler.
 func (c *call) internalError(what string) *mcp.CallToolResult {
-	if turn := c.turnOf(c); turn != nil && turn.Sent() {
+	if c.turn != nil && c.turn.Sent() {
 		return failed("Outcome unknown: loopgrid-mcp failed with an internal error; "+what+".", c.steps.outcomeSoFar(c))
 	}
 	return failed("Not recorded: loopgrid-mcp failed with an internal error; "+what+".", "Nothing was recorded.")
