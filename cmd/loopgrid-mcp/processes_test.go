@@ -110,7 +110,6 @@ func TestOthersWaitForTheWriteOfAKilledProcess(t *testing.T) {
 	}
 	victim.send(ask(1, "victim", "key-victim"))
 	<-begun
-	began := time.Now()
 	for i, p := range others {
 		p.send(ask(1, "other", fmt.Sprintf("key-%d", i)))
 	}
@@ -121,7 +120,6 @@ func TestOthersWaitForTheWriteOfAKilledProcess(t *testing.T) {
 	for _, p := range others {
 		assert.Contains(t, p.receive(), `\"captured\":true`)
 	}
-	assert.Greater(t, time.Since(began), 3*time.Second, "6 s after the POST, which was a little before, and longer than its write took")
 	others[0].send(ask(1, "victim", "key-victim"))
 	assert.Contains(t, others[0].receive(), `\"idempotent_replay\":true`)
 

@@ -55,7 +55,10 @@ type Bridge struct {
 func New(o Options) *Bridge {
 	b := &Bridge{
 		settings: o.Settings, client: o.Client, log: o.Log, tools: catalogue(), questions: newQuestions(),
-		hide: newKeyHider(o.Settings.ServiceKey.Reveal()), resultAs: newResultTypes(), giveUp: make(chan struct{}), writing: map[*call]bool{},
+		hide: newKeyHider(func() []string { return []string{o.Settings.ServiceKey.Reveal()} }), resultAs: newResultTypes(), giveUp: make(chan struct{}), writing: map[*call]bool{},
+	}
+	if o.Client != nil {
+		b.hide = newKeyHider(o.Client.Keys) // it learns of a key that replaced the first one
 	}
 	b.server = mcp.NewServer(
 		&mcp.Implementation{Name: "loopgrid-mcp", Title: "LoopGrid", Version: o.Version, WebsiteURL: "https://github.com/loopgridio/loopgrid-mcp"},
@@ -145,12 +148,12 @@ func instructions(s spelling) string {
 }
 
 // specVersion returns the spec_version of the service's decisions, from its health; empty if it cannot be read. It is read once.
-func (b *Bridge) specVersion(ctx context.Context) string {
+func (b *Bridge) specVersion(ctx context.Context, turn *loopgrid.Turn) string {
 	b.mu.Lock()
 	profile := b.profile
 	b.mu.Unlock()
 	if profile == "" {
-		health, err := b.client.Health(ctx)
+		health, err := turn.Health(ctx)
 		if err != nil || health.EvidenceProfile == "" {
 			return ""
 		}

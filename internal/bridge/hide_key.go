@@ -33,53 +33,59 @@ const (
 // would end up in the transcript of the host. It finds pieces of the key too, plain and under one layer of JSON escapes, percent
 // encoding or base64. What this program writes itself, such as paths, tool names and checked ids, does not go through it, so that a key
 // that is a common word tears nothing up; [keyHider.result] looks there for the whole key alone.
-type keyHider struct{ current atomic.Pointer[keyPieces] }
-
-func newKeyHider(key string) *keyHider {
-	h := &keyHider{}
-	h.learn(key)
-	return h
+type keyHider struct {
+	keys    func() []string // every key there is or was
+	current atomic.Pointer[keyPieces]
 }
 
-// keyPieces is what is looked for. It never changes.
+func newKeyHider(keys func() []string) *keyHider { return &keyHider{keys: keys} }
+
+// keyPieces is what is looked for, for some keys. It never changes.
 type keyPieces struct {
-	whole  []string                // keys of the full length
+	keys   []string
+	whole  []string                // those of the full length
 	pieces map[int]map[string]bool // by their length
 	skip   map[int]*[1 << 16]uint8 // by length: how far a piece cannot end behind these two bytes
 }
 
-// learn adds a key to those that are hidden, such as a new one that was read from the key file.
-func (h *keyHider) learn(key string) {
-	key = strings.TrimSpace(key)
-	words := ownWords()
+// look returns what to look for now; nil if there is nothing to hide.
+func (h *keyHider) look() *keyPieces {
+	keys := h.keys()
+	k := h.current.Load()
+	if k == nil || !slices.Equal(k.keys, keys) {
+		k = &keyPieces{keys: keys, pieces: map[int]map[string]bool{}, skip: map[int]*[1 << 16]uint8{}}
+		words := ownWords()
+		for _, key := range keys {
+			k.learn(key, words)
+		}
+		h.current.Store(k)
+	}
+	if len(k.pieces) == 0 {
+		return nil
+	}
+	return k
+}
+
+// learn adds the pieces of a key, unless it is one of these words.
+func (k *keyPieces) learn(key, words string) {
 	if len(key) < pieceLength || strings.Contains(words, key) {
 		return
 	}
-	learned := &keyPieces{pieces: map[int]map[string]bool{}, skip: map[int]*[1 << 16]uint8{}}
-	if old := h.current.Load(); old != nil {
-		learned.whole = slices.Clone(old.whole)
-		for length, pieces := range old.pieces {
-			for piece := range pieces {
-				learned.add(piece[:length])
-			}
-		}
-	}
 	if len(key) <= math.MaxUint8 {
-		learned.add(key)
+		k.add(key)
 	}
-	if len(key) >= fullKeyLength {
-		learned.whole = append(learned.whole, key)
-		learned.addPieces(randomPart(key), words)
-		for shift := range 3 { // how the key stands in groups of three bytes
-			padded := append(make([]byte, shift), randomPart(key)...)
-			padded = padded[:len(padded)/3*3]
-			encoded := base64.RawStdEncoding.EncodeToString(padded)
-			encoded = encoded[min(len(encoded), (shift*8+5)/6):] // without what depends on the bytes before
-			learned.addPieces(encoded, words)
-			learned.addPieces(strings.NewReplacer("+", "-", "/", "_").Replace(encoded), words)
-		}
+	if len(key) < fullKeyLength {
+		return
 	}
-	h.current.Store(learned)
+	k.whole = append(k.whole, key)
+	k.addPieces(randomPart(key), words)
+	for shift := range 3 { // how the key falls into groups of three bytes
+		padded := append(make([]byte, shift), randomPart(key)...)
+		encoded := base64.RawStdEncoding.EncodeToString(padded[:len(padded)/3*3])
+		encoded = encoded[min(len(encoded), (shift*8+5)/6):] // without what depends on the bytes before
+		k.addPieces(encoded, words)
+		k.addPieces(strings.NewReplacer("+", "-", "/", "_").Replace(encoded), words)
+	}
 }
 
 // keyPrefix is what all keys of LoopGrid of one kind begin with, and tells nothing.
@@ -163,7 +169,7 @@ func (k *keyPieces) find(text []byte) []span {
 
 // text hides the key in a text of the service.
 func (h *keyHider) text(s string) string {
-	k := h.current.Load()
+	k := h.look()
 	if k == nil {
 		return s
 	}
@@ -246,7 +252,7 @@ func jsonDecoded(s string) (byte, int) {
 // json hides the key in the strings of a JSON text of the service, whatever escapes they are written with. Strings that are one of these
 // ids stay, and so do numbers: a key of digits could be a part of one.
 func (h *keyHider) json(value jsontext.Value, ids ...string) jsontext.Value {
-	k := h.current.Load()
+	k := h.look()
 	if k == nil || value == nil || bytes.IndexByte(value, '\\') < 0 && bytes.IndexByte(value, '%') < 0 && len(k.find(value)) == 0 {
 		return value
 	}
@@ -260,7 +266,7 @@ func (h *keyHider) json(value jsontext.Value, ids ...string) jsontext.Value {
 
 // result hides the whole key in an answer, wherever it comes from: a caller may have sent it as an argument.
 func (h *keyHider) result(answer *mcp.CallToolResult) {
-	k := h.current.Load()
+	k := h.look()
 	if k == nil {
 		return
 	}
@@ -286,7 +292,7 @@ func (h *keyHider) result(answer *mcp.CallToolResult) {
 // error hides the key in an error that go-sdk sends as one of JSON-RPC.
 func (h *keyHider) error(err error) error {
 	coded, ok := errors.AsType[*jsonrpc.Error](err)
-	if !ok || h.current.Load() == nil {
+	if !ok || h.look() == nil {
 		return err
 	}
 	return &jsonrpc.Error{Code: coded.Code, Message: h.text(coded.Message), Data: json.RawMessage(h.json(jsontext.Value(coded.Data)))}

@@ -15,10 +15,12 @@ import (
 
 const testKey = "lg_live_q7Zt-4mKx9Lw2VbN8sRf3YhJ6pCd1GaT5eUo0iXy"
 
+func hiderOf(key string) *keyHider { return newKeyHider(func() []string { return []string{key} }) }
+
 // TestPiecesOfTheKeyAreHidden: no eight characters of its random part in a row, plain or decoded once.
 func TestPiecesOfTheKeyAreHidden(t *testing.T) {
 	t.Parallel()
-	hide := newKeyHider(testKey)
+	hide := hiderOf(testKey)
 	random := strings.TrimPrefix(testKey, "lg_live_")
 	escaped := func(s string, format string) string {
 		var out strings.Builder
@@ -54,9 +56,11 @@ func TestPiecesOfTheKeyAreHidden(t *testing.T) {
 // TestANewKeyIsHiddenToo: the key file was read again, and the old key is still one.
 func TestANewKeyIsHiddenToo(t *testing.T) {
 	t.Parallel()
-	hide := newKeyHider(testKey)
+	keys := []string{testKey}
+	hide := newKeyHider(func() []string { return keys })
+	assert.Equal(t, "[service key]", hide.text(testKey))
 	const other = "lg_live_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789abcd"
-	hide.learn(other + "\n")
+	keys = []string{testKey, other}
 	assert.Equal(t, "[service key] [service key]", hide.text(testKey+" "+other))
 }
 
@@ -64,12 +68,12 @@ func TestANewKeyIsHiddenToo(t *testing.T) {
 func TestACommonWordAsAKeyTearsNothingUp(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"loopgrid", "decision", "production", "loopgrid-evidence", "record_decision", "evidence_coverage", "short", ""} {
-		hide := newKeyHider(key)
+		hide := hiderOf(key)
 		for _, text := range []string{"loopgrid.record_decision", "loopgrid-mcp", "/home/ann/loopgrid-evidence/dec_1-evidence.zip", "payload_commitment"} {
 			assert.Equal(t, text, hide.text(text), key)
 		}
 	}
-	hide := newKeyHider("loopgrid-service-7")
+	hide := hiderOf("loopgrid-service-7")
 	assert.Equal(t, "loopgrid-mcp records decisions", hide.text("loopgrid-mcp records decisions"))
 	assert.Equal(t, "key [service key]!", hide.text("key loopgrid-service-7!"))
 }
@@ -77,7 +81,7 @@ func TestACommonWordAsAKeyTearsNothingUp(t *testing.T) {
 // TestShortKeysAreHiddenWhole: what is checked stays as it is.
 func TestShortKeysAreHiddenWhole(t *testing.T) {
 	t.Parallel()
-	hide := newKeyHider("12345678")
+	hide := hiderOf("12345678")
 	const id = "dec_123456781234567812345678"
 	value := jsontext.Value(`{"decision_id":"` + id + `","n":123456789,"said":"12345678"}`)
 	assert.Equal(t, `{"decision_id":"`+id+`","n":123456789,"said":"[service key]"}`, string(hide.json(value, id)))
@@ -85,7 +89,7 @@ func TestShortKeysAreHiddenWhole(t *testing.T) {
 }
 
 func BenchmarkHideKey(b *testing.B) {
-	hide := newKeyHider(testKey)
+	hide := hiderOf(testKey)
 	value := evidence.Object(field("text", strings.Repeat("evidence of decision 0123456789 ", 3000)))
 	b.SetBytes(int64(len(value)))
 	for b.Loop() {

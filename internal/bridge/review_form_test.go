@@ -31,14 +31,14 @@ func TestNoFormWithoutAnAction(t *testing.T) {
 	t.Parallel()
 	p := proposal{"dec_1", "approve", ""}
 	for _, action := range []jsontext.Value{nil, jsontext.Value("null"), jsontext.Value("[]"), jsontext.Value(`"text"`)} {
-		f, refusal := reviewForm(recordOf("t", "r", action), p, "alice", newKeyHider(""))
+		f, refusal := reviewForm(recordOf("t", "r", action), p, "alice", hiderOf(""))
 		assert.Empty(t, f)
 		assert.Equal(t, "LoopGrid does not show its proposed action", refusal)
 	}
-	f, refusal := reviewForm(recordOf("t", "r", jsontext.Value("{}")), p, "alice", newKeyHider(""))
+	f, refusal := reviewForm(recordOf("t", "r", jsontext.Value("{}")), p, "alice", hiderOf(""))
 	assert.Empty(t, refusal)
 	assert.Contains(t, f.message, "Proposed action:\n\n- (empty)\n\n")
-	f, _ = reviewForm(recordOf("t", "r", jsontext.Value(" { \"a\" : [ 1 ,\n 2 ] } ")), p, "alice", newKeyHider(""))
+	f, _ = reviewForm(recordOf("t", "r", jsontext.Value(" { \"a\" : [ 1 ,\n 2 ] } ")), p, "alice", hiderOf(""))
 	assert.Contains(t, f.message, "\n- a: [1,2]\n")
 }
 
@@ -58,14 +58,14 @@ func TestTheFirstLine(t *testing.T) {
 		`{"amount":"1\u202e, currency EUR"}`:                              `refund: amount "1\u202e, currency EUR"`,
 		`{"amount":` + strings.Repeat("1", 60) + `,"currency":"USD"}`:     "refund: amount " + strings.Repeat("1", 60) + ", currency USD",
 	} {
-		f, refusal := reviewForm(recordOf("refund", "r", jsontext.Value(action)), proposal{"dec_1", "approve", ""}, "alice", newKeyHider(""))
+		f, refusal := reviewForm(recordOf("refund", "r", jsontext.Value(action)), proposal{"dec_1", "approve", ""}, "alice", hiderOf(""))
 		assert.Empty(t, refusal)
 		line, rest, _ := strings.Cut(f.message, "\n")
 		assert.Equal(t, want, line)
 		assert.NotContains(t, strings.Split(rest, "\n")[:4], "", "no blank line among the first five")
 		assert.True(t, strings.HasPrefix(evidence.GetText(f.schema, "properties", "action", "description"), line+". "), "hosts that show little of the message show this")
 	}
-	_, refusal := reviewForm(recordOf(strings.Repeat("refund ", 9), "r", jsontext.Value(`{"tool":"t","amount":`+strings.Repeat("1", 80)+`}`)), proposal{"dec_1", "approve", ""}, "alice", newKeyHider(""))
+	_, refusal := reviewForm(recordOf(strings.Repeat("refund ", 9), "r", jsontext.Value(`{"tool":"t","amount":`+strings.Repeat("1", 80)+`}`)), proposal{"dec_1", "approve", ""}, "alice", hiderOf(""))
 	assert.Equal(t, "its amount is too long to show in one line", refusal)
 }
 
@@ -118,7 +118,7 @@ func FuzzReviewForm(f *testing.F) {
 		for range evidence.Members(jsontext.Value(action)) {
 			count++
 		}
-		f, refusal := reviewForm(recordOf(decisionType, policyReason, jsontext.Value(action)), proposal{"dec_1", "approve", reason}, "alice", newKeyHider(""))
+		f, refusal := reviewForm(recordOf(decisionType, policyReason, jsontext.Value(action)), proposal{"dec_1", "approve", reason}, "alice", hiderOf(""))
 		text := f.message
 		if refusal != "" {
 			require.Empty(t, f)

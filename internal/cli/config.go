@@ -34,51 +34,63 @@ type setting struct {
 	refer bool // there is no value here: the host is to fill it in
 }
 
-// runConfig prints what sets up a host to start this program. The text is on stdout, so that it can go into a file or a shell;
-// what a person should know is on stderr. Nothing is written: the files of hosts hold other settings too.
-func runConfig(p Process, args []string) int {
+// configArgs are the arguments of config.
+type configArgs struct {
+	host  string
+	name  string
+	given []string // of --env
+}
+
+// parseConfigArgs reads the arguments. Flags stand before or after the host.
+func parseConfigArgs(args []string) (configArgs, error) {
 	flags := flag.NewFlagSet("config", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	name := flags.String("name", "loopgrid", "")
-	var given []string
+	var parsed configArgs
+	flags.StringVar(&parsed.name, "name", "loopgrid", "")
 	flags.Func("env", "", func(text string) error {
-		given = append(given, text) // looked at later: an error from here would be shown with the value
+		parsed.given = append(parsed.given, text) // looked at later: an error from here would be shown with the value
 		return nil
 	})
-	var wanted string
-	for rest := args; ; { // flags stand before or after the host
-		switch err := flags.Parse(rest); {
-		case errors.Is(err, flag.ErrHelp):
-			return runHelp(p, []string{"config"})
-		case err != nil:
-			return usage(p, "config: "+err.Error())
+	for rest := args; ; {
+		if err := flags.Parse(rest); err != nil {
+			return parsed, err
 		}
 		if flags.NArg() == 0 {
 			break
 		}
-		if wanted != "" {
-			return usage(p, fmt.Sprintf("config: unknown argument %q", flags.Arg(0)))
+		if parsed.host != "" {
+			return parsed, errors.New("unknown argument " + quotedArgument(flags.Arg(0)))
 		}
-		wanted, rest = flags.Arg(0), flags.Args()[1:]
-	}
-	if wanted == "" {
-		return usage(p, "config: name a host: "+hostNames())
-	}
-	h, ok := findHost(wanted)
-	if !ok {
-		return usage(p, "config: unknown host "+quotedArgument(wanted)+didYouMean(wanted, everyHostName())+"; the known ones are "+hostNames())
+		parsed.host, rest = flags.Arg(0), flags.Args()[1:]
 	}
 	// Claude Code and Copilot CLI take only these characters, and with more of them tool names become too long for model APIs.
-	if !regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,32}$`).MatchString(*name) {
-		return usage(p, "config: --name takes 1 to 33 letters, digits, - and _, a letter first")
+	if !regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,32}$`).MatchString(parsed.name) {
+		return parsed, errors.New("--name takes 1 to 33 letters, digits, - and _, a letter first")
 	}
-	s := setup{name: *name, program: programPath(p), windows: p.system() == "windows"}
+	return parsed, nil
+}
+
+// runConfig prints what sets up a host to start this program. The text is on stdout, so that it can go into a file or a shell;
+// what a person should know is on stderr. Nothing is written: the files of hosts hold other settings too.
+func runConfig(p Process, args []string) int {
+	parsed, err := parseConfigArgs(args)
+	if err != nil {
+		return usage(p, "config: "+err.Error())
+	}
+	if parsed.host == "" {
+		return usage(p, "config: name a host: "+hostNames())
+	}
+	h, ok := findHost(parsed.host)
+	if !ok {
+		return usage(p, "config: unknown host "+quotedArgument(parsed.host)+didYouMean(parsed.host, everyHostName())+"; the known ones are "+hostNames())
+	}
+	s := setup{name: parsed.name, program: programPath(p), windows: p.system() == "windows"}
 	if !utf8.ValidString(s.program) {
 		fmt.Fprintln(p.Stderr, "loopgrid-mcp: config: the path of this program is not UTF-8, so that no file can hold it")
 		return exitFailed
 	}
 	here := config.Load()
-	given, notes := takeFrom(here, given)
+	given, notes := takeFrom(here, parsed.given)
 	warnings, err := s.addSettings(given)
 	if err == nil {
 		s.fitTo(h)

@@ -130,8 +130,11 @@ func (d *doctor) checkSystem(ctx context.Context) {
 		return
 	}
 	provider := "database provider: " + known(info.Database)
-	if info.Database == "sqlite" {
+	switch info.Database {
+	case "sqlite":
 		provider += " (writes must not overlap: programs of one user on this machine take turns, other users, containers and machines do not)"
+	case "postgresql":
+		provider += " (it orders writes itself)"
 	}
 	d.info(idProvider, provider)
 	if d.settings.WriteLock == config.WriteLockOff {
@@ -176,38 +179,15 @@ func (d *doctor) checkKey(ctx context.Context) (newest, unreadable string) {
 	read.access, newest, read.err = d.client.ProbeRead(ctx)
 	ingest.access, ingest.err = d.client.ProbeIngest(ctx)
 	review.access, review.err = d.client.ProbeReview(ctx)
-
 	probes := []probe{ingest, read, review}
-	count := func(a loopgrid.Access) (n int) {
-		for _, p := range probes {
-			if p.access == a {
-				n++
-			}
-		}
-		return n
+	if unusable := d.checkAccess(probes); unusable != "" {
+		return "", unusable
 	}
-	unreadable = "reading is refused"
-	switch granted, denied := count(loopgrid.AccessGranted), count(loopgrid.AccessDenied); {
-	case count(loopgrid.AccessElsewhere) > 0:
-		d.fail(idKey, "service key: it belongs to another workspace than "+d.settings.Workspace,
-			"Use a key of this workspace, or set LOOPGRID_WORKSPACE to the workspace of the key.")
-		return "", unreadable
-	case denied > 0 && !d.settings.ServiceKey.IsSet():
-		d.fail(idKey, "service key: none is set, and LoopGrid asks for one", join("Set LOOPGRID_SERVICE_KEY to "+d.goodKey()+"; LoopGrid's operator can make one.", d.settings.KeyNote()))
-		return "", unreadable
-	case denied > 0 && granted == 0:
-		d.fail(idKey, "service key: refused; it is wrong, revoked or expired, or has none of the scopes it needs (LoopGrid does not say which)",
-			join("Set LOOPGRID_SERVICE_KEY to "+d.goodKey()+"; LoopGrid's operator can make one.", d.settings.KeyNote()))
-		return "", unreadable
-	case granted == 0:
-		d.fail(idKey, "service key: not checked, "+plain(read.err), probeRemedy(read.err))
-		return "", plain(read.err)
-	}
-	if read.access != loopgrid.AccessDenied {
-		unreadable = ""
-	}
-	if read.err != nil {
+	switch {
+	case read.err != nil:
 		unreadable = plain(read.err)
+	case read.access == loopgrid.AccessDenied:
+		unreadable = readingRefused
 	}
 	if !d.settings.ServiceKey.IsSet() {
 		d.ok(idKey, "service key: none needed, LoopGrid asks for none")
@@ -230,6 +210,38 @@ func (d *doctor) checkKey(ctx context.Context) (newest, unreadable string) {
 	}
 	d.checkAdmin(admin)
 	return newest, unreadable
+}
+
+const readingRefused = "reading is refused"
+
+// checkAccess says what is wrong with the key as a whole. It returns why nothing else can be found out, "" where it can.
+func (d *doctor) checkAccess(probes []probe) (unusable string) {
+	count := func(a loopgrid.Access) (n int) {
+		for _, p := range probes {
+			if p.access == a {
+				n++
+			}
+		}
+		return n
+	}
+	remedy := join("Set LOOPGRID_SERVICE_KEY to "+d.goodKey()+"; LoopGrid's operator can make one.", d.settings.KeyNote())
+	switch granted, denied := count(loopgrid.AccessGranted), count(loopgrid.AccessDenied); {
+	case count(loopgrid.AccessElsewhere) > 0:
+		d.fail(idKey, "service key: it belongs to another workspace than "+d.settings.Workspace,
+			"Use a key of this workspace, or set LOOPGRID_WORKSPACE to the workspace of the key.")
+		return readingRefused
+	case denied > 0 && !d.settings.ServiceKey.IsSet():
+		d.fail(idKey, "service key: none is set, and LoopGrid asks for one", remedy)
+		return readingRefused
+	case denied > 0 && granted == 0:
+		d.fail(idKey, "service key: refused; it is wrong, revoked or expired, or has none of the scopes it needs (LoopGrid does not say which)", remedy)
+		return readingRefused
+	case granted == 0:
+		err := probes[1].err // of reading
+		d.fail(idKey, "service key: not checked, "+plain(err), probeRemedy(err))
+		return plain(err)
+	}
+	return ""
 }
 
 // goodKey describes the key that the set-up needs.

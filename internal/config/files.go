@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 )
 
 // The largest files that settings name.
@@ -131,37 +132,6 @@ func (f file) fault(err error) *fault {
 	return &fault{"names " + f.shown + ", which cannot be read: " + cause.Error(), "Check the path and the file."}
 }
 
-// readKey reads a service key from its file, by the rules for a key in a variable.
-func (f file) readKey() (key Secret, notes []fault, wrong *fault) {
-	content, mode, wrong := f.read(maxKeyFile)
-	if wrong != nil {
-		return Secret{}, nil, wrong
-	}
-	value := clean(string(content))
-	where := "names " + f.shown + ", which "
-	switch {
-	case value.text == "":
-		return Secret{}, nil, &fault{where + "is empty", "Write the service key into the file."}
-	case holdsExample(value.text):
-		return Secret{}, nil, &fault{where + "still holds the text of an example", "Write the service key into the file."}
-	case isPlaceholder(value.text):
-		return Secret{}, nil, &fault{where + "holds a placeholder that nothing filled in", "Write the service key itself into the file."}
-	}
-	key, wrong = parseServiceKey(value.text)
-	if wrong != nil {
-		return Secret{}, nil, &fault{where + wrong.message, wrong.remedy}
-	}
-	if value.quoted {
-		notes = append(notes, fault{where + "holds the key in quotation marks; they were taken off", "Write the key without them."})
-	}
-	const othersWrite = 0o022
-	if modesCount && mode.Perm()&othersWrite != 0 {
-		notes = append(notes, fault{where + "other users may write to", "chmod go-w the file."})
-	}
-
-	return key, notes, nil
-}
-
 // readCertificates reads a PEM file of certificates.
 func (f file) readCertificates() ([]byte, *fault) {
 	content, _, wrong := f.read(maxCAFile)
@@ -232,4 +202,19 @@ func (l *loader) lookAtSystemCertificates(system string) {
 	if wrong != nil {
 		l.warn(caFile, name+" "+wrong.message+".", wrong.remedy)
 	}
+}
+
+// readCAFile reads the certificates to trust, where a file is named.
+func (l *loader) readCAFile(from file) {
+	l.lookAtSystemCertificates(runtime.GOOS)
+	if from.path == "" {
+		return
+	}
+	l.keep(caFile, from.path)
+	certificates, wrong := from.readCertificates()
+	if wrong != nil {
+		l.report(caFile, *wrong)
+		return
+	}
+	l.settings.CACertificates = certificates
 }

@@ -1,5 +1,5 @@
 // Package loopgrid is a thin typed client of LoopGrid's REST API (v0.8): the routes that the tools of loopgrid-mcp use, and no
-// other. It knows the routes, which requests may be repeated, and that only one write at a time may reach a workspace. It must
+// other. It knows the routes, which requests may be repeated, and that only one write at a time may reach the service. It must
 // not know of MCP, of tools, or of the process environment.
 //
 // Free-form JSON goes out as the text it was given as, and answers come back as the text that LoopGrid sent.
@@ -25,6 +25,8 @@ type Options struct {
 	Workspace string
 	// ServiceKey is sent as X-LoopGrid-Key. Empty: no key is sent.
 	ServiceKey string
+	// RereadKey reads the service key again, from its file, after LoopGrid refused it. Nil: the key never changes.
+	RereadKey func() (string, error)
 	// UserAgent names the program and its version.
 	UserAgent string
 	// Timeout bounds one request with its repeats. A write call has twice that for all its requests.
@@ -35,6 +37,8 @@ type Options struct {
 	LockDir string
 	// CACertificates is PEM text with authorities to trust in addition to the system's. Nil: none.
 	CACertificates []byte
+	// WriteLock says whether writes take turns. The zero value is [LockOn].
+	WriteLock WriteLock
 	// Transport carries the requests. Nil: HTTP/1.1 by the proxy of the environment, if any.
 	Transport http.RoundTripper
 	// Log gets a line per request at debug level and the warnings of the write lock. Nil: none.
@@ -44,16 +48,18 @@ type Options struct {
 // Client talks to one workspace of one LoopGrid service. It is safe for concurrent use; reads run side by side, writes one
 // after the other (see [Client.NewTurn]). Nothing is contacted before the first call.
 type Client struct {
-	o    Options
-	log  *slog.Logger
-	lock *writelock.Lock
+	o        Options
+	log      *slog.Logger
+	lock     *writelock.Lock
+	database database
+	key      *serviceKey
 	// askedForCertificate says that the service asked for a client certificate in a handshake.
 	askedForCertificate atomic.Bool
 }
 
 // New returns a client. BaseURL and Workspace have to be set.
 func New(o Options) *Client {
-	c := &Client{o: o, log: o.Log}
+	c := &Client{o: o, log: o.Log, key: newServiceKey(o.ServiceKey, o.RereadKey)}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -61,9 +67,10 @@ func New(o Options) *Client {
 		c.o.Transport = newTransport(o, &c.askedForCertificate)
 	}
 	c.lock = writelock.New(writelock.Options{
-		Dir:  o.LockDir,
-		Name: writelock.Name(o.BaseURL, o.Workspace),
-		Warn: func(msg string) { c.log.Warn("write lock", "problem", msg) },
+		Dir:   o.LockDir,
+		Name:  writelock.Name(o.BaseURL),
+		Warn:  func(msg string) { c.log.Warn("write lock", "problem", msg) },
+		Probe: c.signOfLife,
 	})
 	return c
 }
@@ -71,8 +78,8 @@ func New(o Options) *Client {
 // clean makes what the service says fit for one line of a message. The service key goes before the text is cut, or a part of it would
 // stay.
 func (c *Client) clean(s string, limit int) string {
-	if c.o.ServiceKey != "" {
-		s = strings.ReplaceAll(s, c.o.ServiceKey, "[service key]")
+	for _, key := range c.Keys() {
+		s = strings.ReplaceAll(s, key, "[service key]")
 	}
 	return text.Clean(s, limit)
 }

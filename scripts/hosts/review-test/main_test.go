@@ -33,7 +33,7 @@ func good(s step) event {
 		e.Text, e.IsError = s.want.text, true
 	}
 	if s.CanAsk {
-		question := `[{"message":"Look:\n- amount: 720\n- reviewer of record: alice@acme.example\nThe model says: approve, \"The model's words.\"",
+		question := `[{"message":"customer_refund: synthetic.refund, amount 720, currency USD\n- amount: 720\n- reviewer of record: alice@acme.example\nThe model says: approve, \"The model's words.\"",
 			"schema":{"required":["action"],"properties":{"action":{"enum":["undecided","approve","reject"]},"reason":{}}}}]`
 		if err := json.Unmarshal([]byte(question), &e.Questions); err != nil {
 			panic(err)
@@ -69,6 +69,7 @@ func TestChecksPassAndFail(t *testing.T) {
 			"no amount": func(e *event) {
 				e.Questions[0].Message = strings.Replace(e.Questions[0].Message, "- amount: 720\n", "", 1)
 			},
+			"another first line": func(e *event) { e.Questions[0].Message = "Look:\n" + e.Questions[0].Message },
 			"no model": func(e *event) {
 				e.Questions[0].Message = strings.Replace(e.Questions[0].Message, "The model says", "", 1)
 			},

@@ -63,6 +63,7 @@ func plan() []step {
 		},
 		{name: "decline", want: want{text: "Not recorded: "}, Answer: answering("decline", nil)},
 		{name: "cancel", want: want{text: "Not recorded: "}, Answer: answering("cancel", nil)},
+		{name: "undecided", want: want{text: "Not recorded: "}, Answer: answering("accept", map[string]any{"action": "undecided", "reason": "later"})},
 		{name: "accept nothing", want: want{text: "ecorded"}, Answer: answering("accept", map[string]any{})},
 		{name: "cannot be asked", want: want{state: "approve", confirmation: "host"}},
 	}
@@ -87,6 +88,9 @@ func (s step) check(e event, version string) error {
 	}
 	for _, q := range e.Questions {
 		lines := strings.Split(q.Message, "\n")
+		if first := lines[0]; !strings.Contains(first, "synthetic.refund") || !strings.Contains(first, "amount 720") {
+			return fmt.Errorf("the form does not begin with the decision, but with %q", first)
+		}
 		for _, line := range []string{"- amount: 720", "- reviewer of record: " + reviewer, `The model says: approve, "The model's words."`} {
 			if !slices.Contains(lines, line) {
 				return fmt.Errorf("the form has no line %q, but is:\n%s", line, q.Message)
