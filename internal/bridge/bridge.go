@@ -57,6 +57,9 @@ func New(o Options) *Bridge {
 		settings: o.Settings, client: o.Client, log: o.Log, tools: catalogue(), questions: newQuestions(),
 		hide: newKeyHider(func() []string { return []string{o.Settings.ServiceKey.Reveal()} }), resultAs: newResultTypes(), giveUp: make(chan struct{}), writing: map[*call]bool{},
 	}
+	if o.Client != nil {
+		b.hide = newKeyHider(o.Client.Keys) // it learns of a key that replaced the first one
+	}
 	b.server = mcp.NewServer(
 		&mcp.Implementation{Name: "loopgrid-mcp", Title: "LoopGrid", Version: o.Version, WebsiteURL: "https://github.com/loopgridio/loopgrid-mcp"},
 		&mcp.ServerOptions{

@@ -68,7 +68,7 @@ func downloadEvidence(ctx context.Context, c *call) *mcp.CallToolResult {
 	c.progress.step("downloading the bundle")
 	saved, err := bundle.Save(ctx, bundle.Options{
 		Dir: c.settings.EvidenceDir.Path, DecisionID: id, Payloads: payloads, MaxBytes: c.settings.MaxEvidenceBytes,
-	}, body)
+	}, c.progress.counting(body))
 	if err != nil {
 		return c.downloadFailed(ctx, err)
 	}

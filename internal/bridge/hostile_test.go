@@ -153,11 +153,11 @@ type fuzzed struct {
 	service *service
 }
 
-// openFuzzed starts a bridge for all runs of one worker.
-func openFuzzed(f *testing.F, environ ...string) *fuzzed {
-	f.Helper()
+// openFuzzed starts a bridge for all runs of one worker, or for one run.
+func openFuzzed(tb testing.TB, environ ...string) *fuzzed {
+	tb.Helper()
 	s := &service{}
-	x := &fuzzed{session: serve(f, s, environ...), service: s}
+	x := &fuzzed{session: serve(tb, s, environ...), service: s}
 	x.initialize("fuzz")
 	return x
 }
@@ -366,32 +366,34 @@ func FuzzAnswer(f *testing.F) {
 	} {
 		f.Add(seed.status, seed.contentType, []byte(seed.body))
 	}
-	// The short time keeps repeats from taking place.
-	x := openFuzzed(f, "LOOPGRID_SERVICE_KEY="+secret, "LOOPGRID_MCP_TIMEOUT_SECONDS=0.05")
 	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte) {
 		if status < 200 || status > 519 || status >= 502 && status <= 504 || status == 429 || strings.ContainsAny(contentType, "\r\n") {
-			return // after a 502 to 504, or from 520 on, no write is sent for a while
+			return // these are repeated
 		}
-		x.service.mu.Lock()
-		x.service.before = func(sent) (*http.Response, error) {
-			return &http.Response{
-				StatusCode: status, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
-			}, nil
-		}
-		x.service.mu.Unlock()
 		for tool, arguments := range map[string]string{
 			"record_decision": `{"decision_type":"t","proposed_action":{},"model_output":{},"policy_id":"p","idempotency_key":"k"}`,
 			"record_action":   `{"decision_id":"dec_1","tool":"t"}`,
 			"verify_evidence": `{"decision_id":"dec_1"}`,
 			"get_evidence":    `{"decision_id":"dec_1"}`,
 		} {
+			// A bridge for each call: after an answer that cannot be used no write is sent for a while. The short time leaves none for repeats.
+			x := openFuzzed(t, "LOOPGRID_SERVICE_KEY="+secret, "LOOPGRID_MCP_TIMEOUT_SECONDS=0.05")
+			x.service.mu.Lock()
+			x.service.before = func(sent) (*http.Response, error) {
+				return &http.Response{
+					StatusCode: status, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+				}, nil
+			}
+			x.service.mu.Unlock()
 			line := x.exchange(t, "loopgrid."+tool, []byte(arguments))
 			var answer struct{ Result *result }
 			if err := json.Unmarshal(line, &answer); err != nil || answer.Result == nil || len(answer.Result.Content) == 0 {
 				t.Fatalf("%s: no result in %q: %v", tool, line, err)
 			}
-			if bytes.Contains(line, []byte(secret)) {
-				t.Fatalf("%s shows the key: %s", tool, line)
+			for i := len("lg_live_"); i+8 <= len(secret); i++ {
+				if bytes.Contains(line, []byte(secret[i:i+8])) {
+					t.Fatalf("%s shows a piece of the key: %s", tool, line)
+				}
 			}
 			text := answer.Result.text()
 			if !answer.Result.IsError {

@@ -2,7 +2,10 @@ package bridge
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -17,6 +20,8 @@ type progress struct {
 	steps   chan string
 	done    chan struct{}
 	ended   sync.WaitGroup
+	// received counts the bytes of a bundle as they arrive.
+	received atomic.Int64
 }
 
 // startProgress returns nil, which is usable, if the client did not ask for progress.
@@ -42,8 +47,12 @@ func (p *progress) notify(ctx context.Context) {
 		case <-ticker.C:
 		}
 		count++
+		told := message
+		if n := p.received.Load(); n > 0 {
+			told = fmt.Sprintf("%s: %.1f MB so far", message, float64(n)/1e6)
+		}
 		// The transport notices a client that cannot be reached any more.
-		_ = p.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: count, Message: p.hide.text(message)})
+		_ = p.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: count, Message: p.hide.text(told)})
 	}
 }
 
@@ -65,4 +74,18 @@ func (p *progress) stop() {
 	}
 	close(p.done)
 	p.ended.Wait()
+}
+
+// counting returns a reader of a bundle whose progress is told in bytes.
+func (p *progress) counting(bundle io.Reader) io.Reader {
+	if p == nil {
+		return bundle
+	}
+	return io.TeeReader(bundle, p)
+}
+
+// Write counts what arrives, for [progress.counting].
+func (p *progress) Write(b []byte) (int, error) {
+	p.received.Add(int64(len(b)))
+	return len(b), nil
 }

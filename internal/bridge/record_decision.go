@@ -16,7 +16,7 @@ func recordDecisionTool() *tool {
 	return &tool{
 		name:  "record_decision",
 		title: "Record a decision",
-		description: "Record a consequential decision before acting on it: what is proposed, on whose authority, and if asked for what a LoopGrid policy says. " +
+		description: "Record a consequential decision before acting on it: the proposal, the authority behind it and, on request, what a LoopGrid policy says. " +
 			"It only records. Follow the next field of the result before acting.",
 		parameters: []parameter{
 			{name: "decision_type", kind: textKind, required: true, limit: 120, description: "Kind of decision, e.g. customer_refund."},
@@ -427,7 +427,7 @@ func (d *decisionCall) next() string {
 	case d.policyResult == "blocked":
 		return "blocked: No, do not act. The policy forbids the action."
 	case d.policyResult == "manual_review_required":
-		return "manual_review_required: No, do not act until a person has told you to: the policy could not judge the action. LoopGrid takes no review of such a decision and does not stop the action, so ask the person yourself."
+		return "manual_review_required: No, do not act until a person tells you to: the policy could not judge the action. LoopGrid takes no review of such a decision and does not stop the action, so ask the person yourself."
 	case d.policyResult == "":
 		return "unknown: No, do not act: the policy's result cannot be read here. Ask a person first."
 	default:

@@ -49,8 +49,19 @@ func newClient(p Process, s config.Settings, log *slog.Logger) *loopgrid.Client 
 	return loopgrid.New(loopgrid.Options{
 		BaseURL: s.BaseURL, Workspace: s.Workspace, ServiceKey: s.ServiceKey.Reveal(), UserAgent: "loopgrid-mcp/" + Version,
 		Timeout: s.Timeout, MaxEvidenceBytes: s.MaxEvidenceBytes, LockDir: lockDir, Transport: p.Transport,
-		CACertificates: s.CACertificates, Log: log,
+		CACertificates: s.CACertificates, Log: log, RereadKey: rereadKey(s), WriteLock: loopgrid.WriteLock(s.WriteLock),
 	})
+}
+
+// rereadKey returns how the client reads the key again from its file; nil where the key comes from no file.
+func rereadKey(s config.Settings) func() (string, error) {
+	if s.RereadServiceKey == nil {
+		return nil
+	}
+	return func() (string, error) {
+		key, err := s.RereadServiceKey()
+		return key.Reveal(), err
+	}
 }
 
 // lockDir returns the folder of the lock files; the error says why there is none.

@@ -17,8 +17,9 @@ var ErrTooLarge = errors.New("the evidence bundle is larger than allowed")
 // service leaves the clear payloads out; what to do is always said, since the service's own default is to disclose them. The
 // caller reads the ZIP and closes it.
 //
-// The time-out bounds the answer's header and each stall while reading, not the whole download. Errors, also of Read, are
-// [*APIError], [*AnswerError], [*TransportError], and [ErrTooLarge]. Nothing is asked again after the first byte.
+// The time-out bounds the answer's header and each stall while reading, not the whole download; but after the first one at least 64 KiB
+// have to come within each. Errors, also of Read, are [*APIError], [*AnswerError], [*TransportError], and [ErrTooLarge]. Nothing is asked
+// again after the first byte.
 func (c *Client) Evidence(ctx context.Context, decisionID string, payloads bool) (io.ReadCloser, error) {
 	if !IsDecisionID(decisionID) {
 		return nil, errBadDecisionID
@@ -52,17 +53,29 @@ func (c *Client) Evidence(ctx context.Context, decisionID string, payloads bool)
 	return &download{c: c, r: r, ctx: ctx, cancel: cancel, body: res.Body, left: c.o.MaxEvidenceBytes, whole: res.ContentLength}, nil
 }
 
-// errStalled is the cause of a context that ended because the service sent nothing for as long as the time-out.
-var errStalled = errors.New("the service sent nothing for too long")
+// floor is how much of a bundle has to arrive within each time-out after the first.
+const floor = 64 << 10
 
-// stalled turns the error of a request that errStalled cancelled into a time-out.
+var (
+	// These are the causes of a context that ended because the service sent nothing, or too little, for as long as the time-out.
+	errStalled = errors.New("the service sent nothing for too long")
+	errHalted  = errors.New("the rest of the bundle did not come")
+	errTooSlow = errors.New("the bundle arrives too slowly")
+)
+
+// stalled turns the error of a request that one of these cancelled into a time-out.
 func (c *Client) stalled(ctx context.Context, r *request, err error) error {
-	if f := failureOf(err); (f == failAborted || f == failCancelled) && errors.Is(context.Cause(ctx), errStalled) {
-		e := &TransportError{Method: r.method, Route: r.route, failure: failTimedOut, Err: errStalled}
-		e.diagnosis = c.diagnose(e)
-		return e
+	cause := context.Cause(ctx)
+	if f := failureOf(err); (f == failAborted || f == failCancelled) && (errors.Is(cause, errStalled) || errors.Is(cause, errHalted) || errors.Is(cause, errTooSlow)) {
+		return c.timedOut(r, cause)
 	}
 	return err
+}
+
+func (c *Client) timedOut(r *request, cause error) error {
+	e := &TransportError{Method: r.method, Route: r.route, failure: failTimedOut, Err: cause}
+	e.diagnosis = c.diagnose(e)
+	return e
 }
 
 // download is the body of an evidence answer.
@@ -75,18 +88,29 @@ type download struct {
 	left   int64
 	whole  int64 // as announced, -1 if not
 	got    int64
+	// The floor is checked for windows of one time-out each, counted in the time spent waiting for the service, but not for the first one:
+	// LoopGrid may be at work on the bundle still.
+	waited  time.Duration
+	window  time.Duration // the number of the current one
+	arrived int64         // in it
 }
 
 // Read reads the next part. It ends with [ErrTooLarge] as soon as more than the allowed size has come.
 func (d *download) Read(p []byte) (int, error) {
-	stall := time.AfterFunc(d.c.o.Timeout, func() { d.cancel(errStalled) })
+	limit, cause := d.patience()
+	began := time.Now()
+	stall := time.AfterFunc(limit, func() { d.cancel(cause) })
 	n, err := d.body.Read(p)
 	stall.Stop()
+	slow := d.isTooSlow(time.Since(began), n)
 	d.got += int64(n)
 	if d.left -= int64(n); d.left < 0 {
 		return 0, ErrTooLarge
 	}
 	switch {
+	case err == nil && slow:
+		d.cancel(errTooSlow)
+		return 0, d.c.timedOut(d.r, errTooSlow)
 	case err == nil:
 		return n, nil
 	case errors.Is(err, io.EOF):
@@ -97,6 +121,32 @@ func (d *download) Read(p []byte) (int, error) {
 	default:
 		return n, d.c.stalled(d.ctx, d.r, d.c.transportError(d.ctx, d.r, err, true))
 	}
+}
+
+// patience returns how long the next part may take, and why the download ends if it takes longer: a time-out, or what is left of the
+// window in which the floor has to be reached.
+func (d *download) patience() (time.Duration, error) {
+	timeout := d.c.o.Timeout
+	end := (d.window + 1) * timeout
+	if d.window == 0 || d.arrived >= floor {
+		end += timeout
+	}
+	if left := end - d.waited; left < timeout {
+		return left, errTooSlow
+	}
+	return timeout, errHalted
+}
+
+// isTooSlow notes what came after which wait, and says whether a window has ended below the floor.
+func (d *download) isTooSlow(waited time.Duration, n int) bool {
+	d.waited += waited
+	now, slow := d.waited/d.c.o.Timeout, false
+	if now > d.window {
+		slow = d.window > 0 && d.arrived < floor
+		d.window, d.arrived = now, 0
+	}
+	d.arrived += int64(n)
+	return slow
 }
 
 // Close ends the download.

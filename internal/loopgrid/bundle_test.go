@@ -89,7 +89,10 @@ func TestDownload(t *testing.T) {
 		ends   time.Duration
 		check  func(t *testing.T, err error)
 	}{
-		{name: "longer than the time-out", body: trickle{parts: 10, size: 100, pause: 19 * s}, length: 1000, bytes: 1000, ends: 190 * s},
+		{name: "longer than the time-out", body: trickle{parts: 10, size: 1 << 16, pause: 19 * s}, length: 10 << 16, bytes: 10 << 16, ends: 190 * s},
+		{name: "just fast enough", body: trickle{parts: 160, size: 1 << 12, pause: s}, length: 160 << 12, bytes: 160 << 12, ends: 160 * s},
+		{name: "a byte now and then", body: trickle{parts: 1000, size: 1, pause: 900 * time.Millisecond}, length: 1000, bytes: 44, ends: 40 * s, check: tooSlow},
+		{name: "too slow later", body: trickle{parts: 60, size: 1 << 14, pause: 5500 * time.Millisecond}, length: 60 << 14, bytes: 10 << 14, ends: 60 * s, check: tooSlow},
 		{name: "of unknown length", body: trickle{parts: 3, size: 100}, length: -1, bytes: 300},
 		{name: "empty", length: 0},
 		{name: "as large as allowed", body: trickle{parts: 1 << 11, size: 512}, length: limit, bytes: limit},
@@ -101,7 +104,8 @@ func TestDownload(t *testing.T) {
 				t.Helper()
 				var lost *loopgrid.TransportError
 				require.ErrorAs(t, err, &lost)
-				assert.EqualError(t, err, "LoopGrid did not answer GET /api/v1/decisions/{id}/evidence in time (20 s, at service.example:80): it checks the whole ledger, which takes longer as it grows")
+				assert.EqualError(t, err, "LoopGrid at service.example:80 stopped in the middle of the evidence bundle: nothing came for 20 s")
+				assert.True(t, lost.TimedOut())
 			},
 		},
 		{
@@ -156,6 +160,15 @@ func TestDownload(t *testing.T) {
 			})
 		})
 	}
+}
+
+func tooSlow(t *testing.T, err error) {
+	t.Helper()
+	var lost *loopgrid.TransportError
+	require.ErrorAs(t, err, &lost)
+	require.EqualError(t, err, "the evidence bundle arrives too slowly from service.example:80: less than 64 KiB within 20 s")
+	assert.True(t, lost.TimedOut())
+	assert.Contains(t, lost.Remedy(), "LOOPGRID_MCP_TIMEOUT_SECONDS")
 }
 
 func tooLarge(t *testing.T, err error) {

@@ -25,6 +25,8 @@ type Options struct {
 	Workspace string
 	// ServiceKey is sent as X-LoopGrid-Key. Empty: no key is sent.
 	ServiceKey string
+	// RereadKey reads the service key again, from its file, after LoopGrid refused it. Nil: the key never changes.
+	RereadKey func() (string, error)
 	// UserAgent names the program and its version.
 	UserAgent string
 	// Timeout bounds one request with its repeats. A write call has twice that for all its requests.
@@ -50,13 +52,14 @@ type Client struct {
 	log      *slog.Logger
 	lock     *writelock.Lock
 	database database
+	key      *serviceKey
 	// askedForCertificate says that the service asked for a client certificate in a handshake.
 	askedForCertificate atomic.Bool
 }
 
 // New returns a client. BaseURL and Workspace have to be set.
 func New(o Options) *Client {
-	c := &Client{o: o, log: o.Log}
+	c := &Client{o: o, log: o.Log, key: newServiceKey(o.ServiceKey, o.RereadKey)}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}
@@ -75,8 +78,8 @@ func New(o Options) *Client {
 // clean makes what the service says fit for one line of a message. The service key goes before the text is cut, or a part of it would
 // stay.
 func (c *Client) clean(s string, limit int) string {
-	if c.o.ServiceKey != "" {
-		s = strings.ReplaceAll(s, c.o.ServiceKey, "[service key]")
+	for _, key := range c.Keys() {
+		s = strings.ReplaceAll(s, key, "[service key]")
 	}
 	return text.Clean(s, limit)
 }

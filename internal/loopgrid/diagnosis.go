@@ -83,6 +83,16 @@ func (c *Client) diagnoseLoss(e *TransportError) diagnosis {
 	switch {
 	case isNotHTTP(e.Err):
 		return diagnosis{"what listens at " + at + " does not speak HTTP: another service, or https", wrongAddress + c.orHTTPS()}
+	case errors.Is(e.Err, errHalted):
+		return diagnosis{
+			fmt.Sprintf("LoopGrid at %s stopped in the middle of the evidence bundle: nothing came for %s", at, seconds(c.o.Timeout)),
+			"Check the network on the way to LoopGrid, and LoopGrid's log.",
+		}
+	case errors.Is(e.Err, errTooSlow):
+		return diagnosis{
+			fmt.Sprintf("the evidence bundle arrives too slowly from %s: less than %d KiB within %s", at, floor>>10, seconds(c.o.Timeout)),
+			"Check the network on the way to LoopGrid, or raise LOOPGRID_MCP_TIMEOUT_SECONDS.",
+		}
 	case e.failure == failTimedOut && e.Method == http.MethodGet && (strings.HasSuffix(e.Route, "/verify") || strings.HasSuffix(e.Route, "/evidence")):
 		return diagnosis{
 			fmt.Sprintf("LoopGrid did not answer %s %s in time (%s, at %s): it checks the whole ledger, which takes longer as it grows", e.Method, e.Route, seconds(c.o.Timeout), at),

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,6 +95,7 @@ func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) er
 	}
 	var tries attempts
 	var before error
+	rekeyed := false // the request was repeated with a key that was read again
 	for {
 		if r.beforeTry != nil {
 			if err := r.beforeTry(ctx); err != nil && before != nil {
@@ -102,8 +104,8 @@ func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) er
 				return &WriteError{Err: err}
 			}
 		}
-		began := time.Now()
-		res, err := c.send(ctx, r)
+		began, key := time.Now(), c.key.current()
+		res, err := c.send(ctx, r, key)
 		if err == nil {
 			err = use(res)
 		}
@@ -118,6 +120,10 @@ func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) er
 		if err == nil {
 			return nil
 		}
+		if !rekeyed && c.key.replacedAfter(err, key) {
+			rekeyed = true
+			continue
+		}
 		if ctx.Err() != nil && !ended.mayHaveLanded && tries.n > 1 {
 			return tries.outcome(r.kind, before) // a repeat for which there was no time says less than the try before it
 		}
@@ -130,11 +136,11 @@ func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) er
 }
 
 // send sends r once and returns the answer if it is a 2xx; the body is still to be read.
-func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, r *request, key string) (*http.Response, error) {
 	// GotConn tells a request that never left from one whose fate is unknown, whatever the error looks like.
 	connected := false
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected = true }})
-	req, err := c.newRequest(traced, r)
+	req, err := c.newRequest(traced, r, key)
 	if err != nil {
 		return nil, c.transportError(ctx, r, err, false)
 	}
@@ -154,7 +160,7 @@ func (c *Client) send(ctx context.Context, r *request) (*http.Response, error) {
 	return res, nil
 }
 
-func (c *Client) newRequest(ctx context.Context, r *request) (*http.Request, error) {
+func (c *Client) newRequest(ctx context.Context, r *request, key string) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, r.method, c.address(r), bytes.NewReader(r.body))
 	if err != nil {
 		return nil, fmt.Errorf("make the request: %w", err)
@@ -168,9 +174,10 @@ func (c *Client) newRequest(ctx context.Context, r *request) (*http.Request, err
 	if c.o.UserAgent != "" {
 		req.Header.Set("User-Agent", c.o.UserAgent)
 	}
-	if c.o.ServiceKey != "" {
-		req.Header.Set("X-Loopgrid-Key", c.o.ServiceKey)
+	if key != "" {
+		req.Header.Set("X-Loopgrid-Key", key)
 	}
+	setTrace(ctx, req.Header)
 	if id, ok := ctx.Value(requestIDKey{}).(string); ok {
 		req.Header.Set("X-Request-Id", id)
 	}
@@ -224,7 +231,7 @@ func (c *Client) describeType(media string) string {
 		return "of no named type"
 	case media == "text/html":
 		return "a web page (text/html)"
-	case c.o.ServiceKey != "" && strings.Contains(media, strings.ToLower(c.o.ServiceKey)):
+	case slices.ContainsFunc(c.Keys(), func(key string) bool { return strings.Contains(media, strings.ToLower(key)) }):
 		return "of another type"
 	default:
 		return c.clean(media, 60)
