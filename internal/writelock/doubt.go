@@ -79,7 +79,10 @@ func (d *doubt) left() (left time.Duration, silent bool) {
 	if d.since.IsZero() {
 		return 0, false
 	}
-	return max(0, settleAfter-d.alive), d.answered.IsZero()
+	if d.answered.IsZero() {
+		return settleAfter, true
+	}
+	return max(0, settleAfter-d.alive-min(time.Since(d.answered), mostOfGap)), false
 }
 
 // ask has the service probed in the background until the ledger is settled, unless it is already.
