@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -509,5 +510,30 @@ func TestACommonKeyLeavesPathsAndIDs(t *testing.T) {
 		assert.NotContains(t, r.member(t, "events"), "[service key]")
 		assert.Contains(t, x.ok("loopgrid.verify_evidence", `{"decision_id":"`+id+`"}`).str(t, "note"), "loopgrid.get_evidence")
 		assert.Contains(t, x.fails("loopgrid.record_action", `{"decision_id":"dec_unknown","tool":"t"}`), "Check decision_id: it must be one that loopgrid.record_decision returned")
+	}
+}
+
+// TestNoPieceOfTheKeyIsShown: whatever form the service sends the key back in, in an error or in a result.
+func TestNoPieceOfTheKeyIsShown(t *testing.T) {
+	t.Parallel()
+	const key = "lg_live_q7Zt4mKx9Lw2VbN8sRf3YhJ6pCd1GaT5"
+	x, s := open(t, "LOOPGRID_SERVICE_KEY="+key)
+	percent := strings.ReplaceAll(strings.ReplaceAll(key, "q", "%71"), "L", "%4C")
+	for _, spelled := range []string{key[10:19], percent, base64.StdEncoding.EncodeToString([]byte(key)), "Bearer " + base64.RawURLEncoding.EncodeToString([]byte("x:"+key))} {
+		for status, body := range map[int]string{
+			http.StatusUnprocessableEntity: `{"detail":"refused: ` + spelled + `"}`, http.StatusConflict: `{"detail":{"code":"` + spelled + `","message":"no"}}`,
+			http.StatusOK: `{"event_id":"evt_1","decision_id":"dec_1","valid":false,"failures":[{"event_id":"` + spelled + `","reasons":["` + spelled + `"]}],"note":"` + spelled + `"}`,
+		} {
+			s.answerWith("", status, "application/json", body)
+			for _, call := range [][2]string{
+				{"loopgrid.record_action", `{"decision_id":"dec_1","tool":"t"}`}, {"loopgrid.record_action", `{"decision_id":"dec_1","tool":"t","idempotency_key":"k"}`},
+				{"loopgrid.verify_evidence", `{"decision_id":"dec_1"}`},
+			} {
+				answer, err := json.Marshal(x.call(call[0], call[1]))
+				require.NoError(t, err)
+				assert.NotContains(t, string(answer), spelled[len(spelled)/2:len(spelled)/2+5], call)
+				assert.Contains(t, string(answer), "[service key]", call)
+			}
+		}
 	}
 }
