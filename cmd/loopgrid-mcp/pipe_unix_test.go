@@ -73,7 +73,7 @@ func TestAnOutputThatSomebodyMadeNonBlocking(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if strings.Contains(line, "required, and missing") {
+		if strings.Contains(line, "required but missing") {
 			answered[line] = true
 		}
 	}

@@ -43,7 +43,7 @@ func TestOneSocketForBoth(t *testing.T) {
 	answered := 0
 	out := bufio.NewScanner(host)
 	for out.Scan() {
-		if strings.Contains(out.Text(), "required, and missing") {
+		if strings.Contains(out.Text(), "required but missing") {
 			answered++
 		}
 	}

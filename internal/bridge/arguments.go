@@ -173,7 +173,7 @@ func (p *parameter) check(value jsontext.Value) (jsontext.Value, string) {
 	case empty && !p.required:
 		return nil, ""
 	case value == nil || kind == 'n':
-		return nil, ": required, and missing"
+		return nil, ": required but missing"
 	}
 	switch p.kind {
 	case textKind:
@@ -205,7 +205,7 @@ func (p *parameter) checkText(value jsontext.Value) (jsontext.Value, string) {
 	case s == "":
 		return nil, ": must not be empty"
 	case p.id && !loopgrid.IsDecisionID(s):
-		return nil, ": must be a decision id: 1 to 128 letters, digits, - and _, as in dec_0123456789abcdef01234567"
+		return nil, ": must be a decision ID: 1 to 128 letters, digits, hyphens and underscores, e.g. dec_0123456789abcdef01234567"
 	case p.limit > 0 && length > p.limit:
 		return nil, fmt.Sprintf(": must be at most %d characters, got %d", p.limit, length)
 	case p.noNUL && strings.ContainsRune(s, 0):

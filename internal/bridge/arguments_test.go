@@ -18,11 +18,11 @@ func TestBadArguments(t *testing.T) {
 		name, tool, arguments string
 		want                  []string
 	}{
-		{"missing", "record_action", `{}`, []string{"decision_id: required, and missing", "tool: required, and missing"}},
-		{"no arguments", "record_outcome", `null`, []string{"decision_id: required, and missing", "status: required, and missing", "verified_against: required, and missing"}},
+		{"missing", "record_action", `{}`, []string{"decision_id: required but missing", "tool: required but missing"}},
+		{"no arguments", "record_outcome", `null`, []string{"decision_id: required but missing", "status: required but missing", "verified_against: required but missing"}},
 		{"not an object", "verify_evidence", `["dec_1"]`, []string{"arguments: must be a JSON object, got an array"}},
 		{"a string", "verify_evidence", `"dec_1"`, []string{"arguments: must be a JSON object, got a string"}},
-		{"null for a required one", "record_decision", `{"decision_type":null,"proposed_action":null}`, []string{"decision_type: required, and missing", "proposed_action: required, and missing"}},
+		{"null for a required one", "record_decision", `{"decision_type":null,"proposed_action":null}`, []string{"decision_type: required but missing", "proposed_action: required but missing"}},
 		{"empty", "record_action", `{"decision_id":"","tool":""}`, []string{"decision_id: must not be empty", "tool: must not be empty"}},
 		{
 			"mis-typed", "record_decision", `{"decision_type":1,"proposed_action":[],"agent_id":{},"authority":"x","model":true,"context":3}`,
@@ -32,7 +32,7 @@ func TestBadArguments(t *testing.T) {
 			},
 		},
 		{"unknown", "verify_evidence", `{"decision_id":"dec_1","desicion_id":"dec_1"}`, []string{`"desicion_id": unknown argument; did you mean decision_id?`}},
-		{"mis-cased", "verify_evidence", `{"Decision_ID":"dec_1"}`, []string{"decision_id: required, and missing", `"Decision_ID": unknown argument; did you mean decision_id?`}},
+		{"mis-cased", "verify_evidence", `{"Decision_ID":"dec_1"}`, []string{"decision_id: required but missing", `"Decision_ID": unknown argument; did you mean decision_id?`}},
 		{"unlike any", "verify_evidence", `{"decision_id":"d","limit":1}`, []string{`"limit": unknown argument; the arguments are decision_id`}},
 		{"hostile name", "verify_evidence", "{\"decision_id\":\"d\",\"\u202e\\u001b[31m" + strings.Repeat("x", 99) + "\":1}", []string{`"\u202e\x1b[31m` + strings.Repeat("x", 54) + `…": unknown argument; the arguments are decision_id`}},
 		{"twice", "verify_evidence", `{"decision_id":"a","decision_id":"b"}`, []string{"decision_id: given twice; send it once"}},
@@ -62,7 +62,7 @@ func TestBadArguments(t *testing.T) {
 			if len(tt.want) > 1 {
 				count = fmt.Sprintf("%d problems", len(tt.want))
 			}
-			want := "Not recorded: " + count + " with the arguments of loopgrid." + tt.tool + ".\n- " + strings.Join(tt.want, "\n- ") + "\nNothing was recorded."
+			want := "Not recorded: " + count + " with the arguments of loopgrid." + tt.tool + ".\n- " + strings.Join(tt.want, "\n- ") + "\nNothing was recorded. Correct the arguments and call again."
 			assert.Equal(t, want, x.fails("loopgrid."+tt.tool, tt.arguments))
 			assert.Empty(t, s.sentSince(0), "no request may leave")
 		})
@@ -79,7 +79,7 @@ func TestMalformedDecisionIDs(t *testing.T) {
 				continue
 			}
 			text := x.fails("loopgrid."+tool, strings.Replace(arguments, `"decision_id":"x"`, `"decision_id":"`+id+`"`, 1))
-			assert.Contains(t, text, "- decision_id: must be a decision id")
+			assert.Contains(t, text, "- decision_id: must be a decision ID")
 			assert.Contains(t, text, "Nothing was recorded.")
 		}
 	}

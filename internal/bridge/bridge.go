@@ -140,11 +140,11 @@ var errEnding = errors.New("the server is shutting down")
 
 // instructions tell a model in which order to call the tools.
 func instructions(s spelling) string {
-	return s.names("LoopGrid keeps signed evidence of consequential decisions. Order: 1. {record_decision} before acting; follow the next field of its result. " +
-		"2. If a person must approve, wait for that ({record_review} asks one if the operator allows it). " +
-		"3. Act with your own tools; these tools only record. 4. {record_action}. 5. {record_outcome} once you observe it. " +
-		"6. {get_evidence} or {verify_evidence} when asked for proof. Pass numbers on exactly as they are. " +
-		"An error says what is recorded, what is not, and how to repeat the call safely with its idempotency_key.")
+	return s.names("LoopGrid keeps signed evidence of consequential decisions. Order: 1. Call {record_decision} before acting, and follow the next field of its result. " +
+		"2. If a person must approve, wait for the approval ({record_review} asks the person, if the operator allows it). " +
+		"3. Act with your own tools; these tools only record. 4. Call {record_action}. 5. Call {record_outcome} once you have observed the outcome. " +
+		"6. Call {get_evidence} or {verify_evidence} when asked for proof. Pass numbers through exactly as you got them. " +
+		"Each error says what was recorded, what was not, and how to retry safely with the same idempotency_key.")
 }
 
 // specVersion returns the spec_version of the service's decisions, from its health; empty if it cannot be read. It is read once.

@@ -89,7 +89,7 @@ func (c *call) check() *mcp.CallToolResult {
 		c.warnLineBreakers(name)
 	}
 	for _, name := range args.withLargeIntegers {
-		c.warn(largeInteger, name+" holds an integer of 2^53 or more. It is recorded as it arrived here, but many hosts round such numbers before they send them: if it is an id, send it as a string.")
+		c.warn(largeInteger, name+" contains an integer of 2^53 or more. It is recorded exactly as received, but many hosts round such numbers before sending them. If it is an ID, send it as a string.")
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (c *call) badArguments(problems []string) *mcp.CallToolResult {
 	for _, p := range problems {
 		lines = append(lines, "- "+p)
 	}
-	return failed(append(lines, "Nothing was recorded.")...)
+	return failed(append(lines, "Nothing was recorded. Correct the arguments and call again.")...)
 }
 
 func (c *call) badConfiguration(problems []config.Problem) *mcp.CallToolResult {
@@ -145,7 +145,7 @@ func (c *call) takeTurn(ctx context.Context) (release func(), err error) {
 		return nil, &loopgrid.WriteError{Err: errEnding}
 	}
 	if c.turn.Unlocked() {
-		c.warn(writeLockOff, "LOOPGRID_MCP_WRITE_LOCK=off, and this LoopGrid does not run on PostgreSQL: two writes at once break its chain for good. Tell the operator.")
+		c.warn(writeLockOff, "LOOPGRID_MCP_WRITE_LOCK=off, but this LoopGrid does not run on PostgreSQL: two simultaneous writes break its chain for good. Tell the operator.")
 	}
 	c.mu.Lock()
 	c.writing[c] = true
@@ -192,12 +192,12 @@ func (c *call) logUnfinished() {
 		slog.String("idempotency_key", key), slog.String("steps_left", strings.Join(left, ", ")), slog.String("request_id", c.requestID))
 }
 
-// repeatHint says how to find out what became of the call and to finish it, in one.
-func (c *call) repeatHint(key string) string { return c.repeatHintWith(key, "and otherwise") }
+// repeatHint says how to learn the outcome of the call and finish it, in one step.
+func (c *call) repeatHint(key string) string { return c.repeatHintWith(key, "") }
 
-// repeatHintWith is [call.repeatHint] where more than the key has to change: besides stands before "the same arguments". The key is
-// quoted as JSON, so that it can be sent as it is shown.
-func (c *call) repeatHintWith(key, besides string) string {
-	return fmt.Sprintf("To find out and to finish, call %s again with idempotency_key %s %s the same arguments: nothing is recorded twice.",
-		c.toolName(c.tool.name), evidence.Text(key), besides)
+// repeatHintWith is [call.repeatHint] for a call that must also change another argument, named by change. The key is quoted as JSON, so
+// that it can be sent as shown.
+func (c *call) repeatHintWith(key, change string) string {
+	return fmt.Sprintf("To find out and finish, call %s again with idempotency_key %s%s and otherwise the same arguments: nothing is recorded twice.",
+		c.toolName(c.tool.name), evidence.Text(key), change)
 }

@@ -66,14 +66,14 @@ type result struct {
 
 // decisionID is the parameter that most tools share.
 func decisionID() parameter {
-	return parameter{name: "decision_id", kind: textKind, required: true, limit: 128, id: true, description: "Id that {record_decision} returned."}
+	return parameter{name: "decision_id", kind: textKind, required: true, limit: 128, id: true, description: "ID returned by {record_decision}."}
 }
 
 // idempotencyKeyFor is the parameter that the recording tools share.
 func idempotencyKeyFor(what string) parameter {
 	return parameter{
 		name: "idempotency_key", kind: textKind, limit: 160, noNUL: true,
-		description: "Reuse the key to repeat the same " + what + " without recording it twice. Default: a new key.",
+		description: "Reuse the key to retry the same " + what + " without recording it twice. Default: a new key.",
 	}
 }
 

@@ -220,13 +220,13 @@ func TestNamesByClient(t *testing.T) {
 		t.Run(tt.setting+"/"+tt.client, func(t *testing.T) {
 			t.Parallel()
 			x := serve(t, newService(t), "LOOPGRID_MCP_TOOL_NAMES="+tt.setting)
-			assert.Contains(t, x.initialize(tt.client), "1. "+tt.prefix+"record_decision")
+			assert.Contains(t, x.initialize(tt.client), "1. Call "+tt.prefix+"record_decision")
 			x.send(`{"jsonrpc":"2.0","id":1,"method":"tools/list"}`)
 			assert.Equal(t, inSpelling(tt.prefix), toolNames(listed(t, x.receive())))
 
 			modern := serve(t, newService(t), "LOOPGRID_MCP_TOOL_NAMES="+tt.setting)
 			modern.send(`{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":` + modernMeta(tt.client) + `}}`)
-			assert.Contains(t, modern.receive(), "1. "+tt.prefix+"record_decision")
+			assert.Contains(t, modern.receive(), "1. Call "+tt.prefix+"record_decision")
 			modern.send(`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":` + modernMeta(tt.client) + `}}`)
 			assert.Equal(t, inSpelling(tt.prefix), toolNames(listed(t, modern.receive())))
 			// The client is looked at per request: another one sees its own spelling.

@@ -85,14 +85,14 @@ func TestAWriteWithoutAnswerAtTheEnd(t *testing.T) {
 		want            string
 	}{
 		"decision": {"loopgrid.record_decision", decideSlowly, "POST /api/v1/decisions", "Outcome unknown: the server shut down before LoopGrid answered.\n" +
-			"What became of each step:\n- decision: outcome unknown\n- model_event: outcome unknown\n" +
-			"To find out and to finish, call loopgrid.record_decision again with idempotency_key \"k\" and otherwise the same arguments: nothing is recorded twice."},
+			"Outcome of each step:\n- decision: outcome unknown\n- model_event: outcome unknown\n" +
+			"To find out and finish, call loopgrid.record_decision again with idempotency_key \"k\" and otherwise the same arguments: nothing is recorded twice."},
 		"second step": {"loopgrid.record_decision", decideSlowly, "/events", "- decision: recorded now\n- model_event: outcome unknown\ndecision_id: dec_"},
 		"action": {
 			"loopgrid.record_action", `{"decision_id":"dec_1","tool":"t","idempotency_key":"k"}`, "/events",
-			"of decision dec_1: outcome unknown\ndecision_id: dec_1.\nTo find out and to finish, call loopgrid.record_action again with idempotency_key \"k\"",
+			"of decision dec_1: outcome unknown\ndecision_id: dec_1.\nTo find out and finish, call loopgrid.record_action again with idempotency_key \"k\"",
 		},
-		"review": {"loopgrid.record_review", `{"decision_id":"dec_1","action":"approve"}`, "/review", "the review of decision dec_1: outcome unknown\ndecision_id: dec_1.\nLook in LoopGrid before you repeat it."},
+		"review": {"loopgrid.record_review", `{"decision_id":"dec_1","action":"approve"}`, "/review", "the review of decision dec_1: outcome unknown\ndecision_id: dec_1.\nCheck in LoopGrid before repeating the call."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -309,7 +309,7 @@ func TestReviewWithoutAnswer(t *testing.T) {
 				t.Helper()
 				assert.True(t, r.IsError)
 				assert.Contains(t, r.text(), "Outcome unknown: the review of decision")
-				assert.Contains(t, r.text(), "LoopGrid does not show it so far; it may still arrive. Do not send it again before a person has looked in LoopGrid.")
+				assert.Contains(t, r.text(), "LoopGrid does not show it yet; it may still arrive. Do not send it again until a person has checked in LoopGrid.")
 			},
 		},
 		"another one": {
@@ -353,7 +353,7 @@ func TestReviewWithoutAnswer(t *testing.T) {
 				t.Helper()
 				assert.True(t, r.IsError)
 				assert.Contains(t, r.text(), "Outcome unknown: the review of decision")
-				assert.Contains(t, r.text(), "Do not send it again before a person has looked in LoopGrid.")
+				assert.Contains(t, r.text(), "Do not send it again until a person has checked in LoopGrid.")
 			},
 		},
 	} {

@@ -23,7 +23,7 @@ func (f fidelity) value() jsontext.Value {
 
 // commitmentResult declares commitment_verified, which can be null and so has no type that every host takes.
 func commitmentResult() result {
-	return result{name: "commitment_verified", description: "true: the hash that LoopGrid returned is the hash of what was sent. false: it is not. null: LoopGrid returned none."}
+	return result{name: "commitment_verified", description: "true: the hash that LoopGrid returned matches what was sent. false: it does not. null: LoopGrid returned no hash."}
 }
 
 // compare tells whether an event is the one that was sent: its type and actor, and the hash of its payload.

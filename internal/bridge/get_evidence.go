@@ -17,11 +17,11 @@ func getEvidenceTool() *tool {
 	return &tool{
 		name:  "get_evidence",
 		title: "Get evidence",
-		description: "Download the signed evidence bundle (ZIP) of a decision into the operator's evidence directory, and read its lifecycle: whether a person approved, what is expected next. " +
-			"It leaves out clear payloads unless the operator allows their export.",
+		description: "Download a decision's signed evidence bundle (ZIP) to the operator's evidence directory, and return its lifecycle: whether a person approved, what is expected next. " +
+			"It leaves out clear payloads unless you ask for them and the operator allows it.",
 		parameters: []parameter{
 			decisionID(),
-			{name: "include_payloads", kind: booleanKind, fallback: "false", description: "Also disclose the clear payloads, if the operator allows it."},
+			{name: "include_payloads", kind: booleanKind, fallback: "false", description: "Include the clear payloads, if the operator allows it."},
 		},
 		results: []result{
 			{name: "downloaded", kind: "boolean", required: true},
@@ -47,9 +47,9 @@ func getEvidenceTool() *tool {
 // checkOffline tells how to check a bundle without the service. The bundle's own key id would prove nothing: a sandbox signs as well as
 // LoopGrid.
 const checkOffline = "To check it without the service: loopgrid-verify FILE --expected-key-id KEY_ID_FROM_YOUR_OPERATOR. " +
-	"Get the key id from whoever operates LoopGrid, not from the bundle: without it, anything that anyone signed is VERIFIED."
+	"Get the key ID from the operator of LoopGrid, not from the bundle: without it, a bundle signed by anyone counts as VERIFIED."
 
-const reportIsForPeople = " report.html in the ZIP is the same evidence for people to read."
+const reportIsForPeople = " report.html in the ZIP shows the same evidence to people."
 
 // downloadEvidence saves a decision's evidence bundle in the operator's directory.
 func downloadEvidence(ctx context.Context, c *call) *mcp.CallToolResult {
@@ -57,7 +57,7 @@ func downloadEvidence(ctx context.Context, c *call) *mcp.CallToolResult {
 	if payloads && !c.settings.AllowPayloadExport {
 		c.outcome = "disabled"
 		return c.success(flag("downloaded", false), field("decision_id", id), field("message",
-			"Not downloaded: the export of clear payloads is disabled. Call again without include_payloads for the evidence without them. An operator who wants payloads disclosed sets LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT=true."))
+			"Not downloaded: exporting clear payloads is disabled. Call again without include_payloads to get the evidence without them. To allow the export, the operator sets LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT=true."))
 	}
 	c.progress.step("LoopGrid is preparing the bundle")
 	body, err := c.client.Evidence(ctx, id, payloads)
@@ -72,7 +72,7 @@ func downloadEvidence(ctx context.Context, c *call) *mcp.CallToolResult {
 	if err != nil {
 		return c.downloadFailed(ctx, err)
 	}
-	verification, note := saved.Verification, "server_verification is LoopGrid's own check when it made the bundle. "+checkOffline+reportIsForPeople
+	verification, note := saved.Verification, "server_verification is LoopGrid's own check, made when it built the bundle. "+checkOffline+reportIsForPeople
 	if verification == nil {
 		verification, note = c.verifyAgain(ctx, id, note)
 	}
@@ -98,5 +98,5 @@ func (c *call) verifyAgain(ctx context.Context, id, note string) (jsontext.Value
 }
 
 func (c *call) downloadFailed(ctx context.Context, err error) *mcp.CallToolResult {
-	return c.readFailed(ctx, "Not downloaded:", err, c.remedyForDownload(err), "Nothing was kept; an older file of that name is unchanged.")
+	return c.readFailed(ctx, "Not downloaded:", err, c.remedyForDownload(err), "Nothing was saved; an existing file of that name is unchanged.")
 }

@@ -114,7 +114,7 @@ func TestUnknownArgumentsListTheNamesOnce(t *testing.T) {
 	text := x.fails("loopgrid.verify_evidence", `{"decision_id":"dec_1","foo":1,"bar":2,"Decision_Id":3}`)
 	assert.Equal(t, "Not recorded: 3 problems with the arguments of loopgrid.verify_evidence.\n"+
 		"- \"foo\": unknown argument; the arguments are decision_id\n- \"bar\": unknown argument\n"+
-		"- \"Decision_Id\": unknown argument; did you mean decision_id?\nNothing was recorded.", text)
+		"- \"Decision_Id\": unknown argument; did you mean decision_id?\nNothing was recorded. Correct the arguments and call again.", text)
 }
 
 // A decision in proof_only can never be approved: an agent that is told to wait for that waits for ever.
@@ -122,7 +122,7 @@ func TestNextIsNoDeadEndInProofOnly(t *testing.T) {
 	t.Parallel()
 	x, _ := open(t)
 	r := x.ok("loopgrid.record_decision", `{"decision_type":"t","proposed_action":{"amount":720},"policy_id":"refund-policy","privacy_mode":"proof_only"}`)
-	assert.Equal(t, "human_approval_required: No, do not act. LoopGrid takes no review of a decision in privacy mode proof_only: ask a person, "+
+	assert.Equal(t, "human_approval_required: No, do not act. LoopGrid accepts no review of a decision in privacy mode proof_only: ask a person, "+
 		"or record the decision again in another mode with a new idempotency_key.", r.str(t, "next"))
 }
 
@@ -132,7 +132,7 @@ func TestNextOfAReplayWithoutAPolicyIsTrue(t *testing.T) {
 	x, _ := open(t)
 	const arguments = `{"decision_type":"t","proposed_action":{"amount":5000},"idempotency_key":"k"`
 	assert.Contains(t, x.ok("loopgrid.record_decision", arguments+`,"policy_id":"refund-policy"}`).str(t, "next"), "blocked: No, do not act.")
-	assert.Equal(t, "captured: No, do not act on this answer: this call evaluated no policy. loopgrid.get_evidence shows whether an earlier call recorded "+
+	assert.Equal(t, "captured: No, do not act on this result: this call evaluated no policy. loopgrid.get_evidence shows whether an earlier call recorded "+
 		"a policy result; follow that one.", x.ok("loopgrid.record_decision", arguments+`}`).str(t, "next"))
 }
 
@@ -145,7 +145,7 @@ func TestAKeyOfAnotherDecisionIsNoRefusalOfTheAction(t *testing.T) {
 	}
 	x.ok("loopgrid.record_action", `{"decision_id":"`+decide()+`","tool":"t","idempotency_key":"a"}`)
 	text := x.fails("loopgrid.record_action", `{"decision_id":"`+decide()+`","tool":"t","idempotency_key":"a"}`)
-	assert.True(t, strings.HasSuffix(text, "The idempotency_key is already used for another decision of this workspace: use a new key."), text)
+	assert.True(t, strings.HasSuffix(text, "The idempotency_key is already in use for another decision in this workspace: use a new key."), text)
 }
 
 // fuzzed is a bridge that a fuzz target calls over and over.
@@ -449,7 +449,7 @@ func TestArticles(t *testing.T) {
 	} {
 		s.answerWith("", http.StatusOK, "application/json", `{"event_id":"evt_1","decision_id":"dec_1","event_type":"`+eventType+`","actor":{"type":"tool","id":"x"},"payload_commitment":"00"}`)
 		text := x.fails("loopgrid.record_action", `{"decision_id":"dec_1","tool":"t","idempotency_key":"k"}`)
-		assert.Contains(t, text, "was used before for something else: "+want)
+		assert.Contains(t, text, "was already used for something else: "+want)
 	}
 }
 

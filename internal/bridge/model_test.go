@@ -748,7 +748,7 @@ func (p *program) statesOf(c *modelCall, answer *result) []string {
 		return all("refused")
 	case strings.HasPrefix(text, "Not recorded: "):
 		return all("not recorded")
-	case strings.HasPrefix(text, "The decision is recorded, but not every step of it. "):
+	case strings.HasPrefix(text, "The decision is recorded, but not all of its steps. "):
 		return p.unfinished(c, text)
 	}
 	p.failf("an answer of no known form: %s", text)
@@ -757,7 +757,7 @@ func (p *program) statesOf(c *modelCall, answer *result) []string {
 
 // isRefusal says whether an error tells that the service has looked at the call and its key and does not record it.
 func isRefusal(text string) bool {
-	return regexp.MustCompile(`answered (404|409|422)|was used before for something else|Another review is recorded`).MatchString(text)
+	return regexp.MustCompile(`answered (404|409|422)|was already used for something else|Another review is recorded`).MatchString(text)
 }
 
 func keyIn(text string) string {
@@ -818,11 +818,11 @@ func (p *program) unfinished(c *modelCall, text string) []string {
 			p.failf("nothing is said of %s: %s", one.name, text)
 		}
 		switch said := line[1]; {
-		case said == "recorded now" || said == "already there":
+		case said == "recorded now" || said == "already recorded":
 			states[i] = "recorded"
 		case strings.HasPrefix(said, "outcome unknown"):
 			states[i] = "open"
-		case strings.HasPrefix(said, "not recorded") && isRefusal(said), strings.HasPrefix(said, "different one there"):
+		case strings.HasPrefix(said, "not recorded") && isRefusal(said), strings.HasPrefix(said, "a different one is recorded"):
 			states[i] = "refused"
 		case strings.HasPrefix(said, "not recorded"), strings.HasPrefix(said, "not sent"):
 			states[i] = "not recorded"

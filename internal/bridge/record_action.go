@@ -13,14 +13,14 @@ func recordActionTool() *tool {
 	return &tool{
 		name:  "record_action",
 		title: "Record an action",
-		description: "Record that another system has carried out the action of a decision. Call it after the action: it only records. " +
-			"LoopGrid refuses it if the policy blocked the action or a person has not approved it.",
+		description: "Record that another system carried out a decision's action. Call it after the action; it only records. " +
+			"LoopGrid refuses it if the policy blocked the action or a required approval is missing.",
 		parameters: []parameter{
 			decisionID(),
 			{name: "tool", kind: textKind, required: true, description: "What carried out the action, e.g. stripe.refunds.create."},
-			{name: "external_reference", kind: textKind, description: "Id of the action in that system."},
+			{name: "external_reference", kind: textKind, description: "ID of the action in that system."},
 			{name: "actor_id", kind: textKind, limit: 128, noNUL: true, fallback: "external-system", description: "Who or what carried it out."},
-			{name: "details", kind: objectKind, description: "Other evidence. tool and external_reference above take precedence."},
+			{name: "details", kind: objectKind, description: "Any other evidence. The arguments tool and external_reference take precedence."},
 			idempotencyKeyFor("action"),
 		},
 		results: []result{

@@ -16,27 +16,27 @@ func recordDecisionTool() *tool {
 	return &tool{
 		name:  "record_decision",
 		title: "Record a decision",
-		description: "Record a consequential decision before acting on it: the proposal, the authority behind it and, on request, what a LoopGrid policy says. " +
-			"It only records. Follow the next field of the result before acting.",
+		description: "Record a consequential decision before acting on it: the proposed action, the authority for it and, on request, the result of a LoopGrid policy. " +
+			"It only records. Before acting, follow the next field of the result.",
 		parameters: []parameter{
 			{name: "decision_type", kind: textKind, required: true, limit: 120, description: "Kind of decision, e.g. customer_refund."},
-			{name: "proposed_action", kind: objectKind, required: true, description: "What is to be done, e.g. {\"tool\":\"stripe.refunds.create\",\"amount\":320,\"currency\":\"USD\"}."},
-			{name: "agent_id", kind: textKind, limit: 128, noNUL: true, fallback: "mcp-agent", description: "Agent that decides."},
+			{name: "proposed_action", kind: objectKind, required: true, description: "The action to take, e.g. {\"tool\":\"stripe.refunds.create\",\"amount\":320,\"currency\":\"USD\"}."},
+			{name: "agent_id", kind: textKind, limit: 128, noNUL: true, fallback: "mcp-agent", description: "Agent making the decision."},
 			{name: "agent_version", kind: textKind, description: "Version of the agent."},
-			{name: "service_name", kind: textKind, limit: 120, fallback: "mcp-agent", description: "Service that the agent belongs to."},
-			{name: "authority", kind: objectKind, description: "On what authority the agent acts, e.g. {\"limit_usd\":1500}."},
+			{name: "service_name", kind: textKind, limit: 120, fallback: "mcp-agent", description: "Service the agent belongs to."},
+			{name: "authority", kind: objectKind, description: "Authority the agent acts under, e.g. {\"limit_usd\":1500}."},
 			{name: "model", kind: objectKind, description: "Model behind the decision, e.g. its provider and name."},
 			{name: "context", kind: objectKind, description: "What the decision is based on, e.g. a prompt version."},
 			{name: "input_data", kind: objectKind, description: "Input that led to the decision."},
 			{name: "metadata", kind: objectKind, description: "Anything else. source is always set to loopgrid-mcp."},
-			{name: "privacy_mode", kind: textKind, choices: []string{"full", "redacted", "proof_only"}, description: "What LoopGrid keeps of the payloads. Default: the workspace's mode. LoopGrid enforces no policy in proof_only."},
+			{name: "privacy_mode", kind: textKind, choices: []string{"full", "redacted", "proof_only"}, description: "How much of the payloads LoopGrid keeps. Default: the workspace's mode. LoopGrid enforces no policy in proof_only."},
 			idempotencyKeyFor("decision"),
-			{name: "model_output", kind: objectKind, description: "What the model said, recorded as a separate event."},
+			{name: "model_output", kind: objectKind, description: "The model's output, recorded as a separate event."},
 			{name: "policy_id", kind: textKind, limit: 128, noNUL: true, description: "LoopGrid policy to evaluate, e.g. refund-policy. Its result is recorded."},
 		},
 		results: []result{
 			{name: "decision_id", kind: "string", required: true},
-			{name: "next", kind: "string", required: true, description: "Whether you may act, and what to do."},
+			{name: "next", kind: "string", required: true, description: "Whether you may act, and what to do next."},
 			{name: "captured", kind: "boolean", required: true},
 			{name: "idempotent_replay", kind: "boolean", required: true},
 			{name: "action_executed", kind: "boolean", required: true},
@@ -186,7 +186,7 @@ func (d *decisionCall) compareWithReplay(ctx context.Context) *mcp.CallToolResul
 func (d *decisionCall) warnPrivacyMode() {
 	recorded := d.created.Event.PrivacyMode
 	if mode := d.decision.PrivacyMode; mode != "" && recorded != "" && recorded != mode {
-		d.warn(privacyModeDiffers, "The decision is recorded in privacy mode "+d.word(recorded)+", not in "+mode+".")
+		d.warn(privacyModeDiffers, "The decision was recorded in privacy mode "+d.word(recorded)+", not "+mode+".")
 	}
 }
 
@@ -214,8 +214,8 @@ func (d *decisionCall) readRecord(ctx context.Context) error {
 	d.progress.step("reading what is already recorded")
 	record, err := d.turn.GetDecision(ctx, d.created.DecisionID)
 	if err != nil {
-		d.warn(stepsNotChecked, "Could not read which steps were recorded before. "+capitalized(d.whatHappened(err))+
-			" Steps that this program recorded are not recorded twice; steps that another program recorded may be.")
+		d.warn(stepsNotChecked, "Could not read which steps were already recorded. "+capitalized(d.whatHappened(err))+
+			" Steps recorded by this program are not recorded twice; steps recorded by another program may be.")
 	}
 	d.existing = record
 	d.progress.step("waiting for other writes to this LoopGrid")
@@ -323,11 +323,11 @@ func (d *decisionCall) recordPolicy(ctx context.Context, policy string) error {
 	d.evaluation, d.policyResult = evaluation.Raw, evaluation.Decision
 	d.stepDone("policy_event", f)
 	if event.PrivacyMode == "redacted" && evidence.Get(event.Payload, "decision", "redacted").Kind() == 't' {
-		d.warn(policyRedacted, "The workspace's redaction_fields hide the policy's result, even from LoopGrid itself: it answers 500 to everything about this decision from now on. "+
-			"The operator must take decision out of redaction_fields; then record the decision again with a new idempotency_key.")
+		d.warn(policyRedacted, "The workspace's redaction_fields hide the policy's result, even from LoopGrid itself: from now on it answers 500 to every request about this decision. "+
+			"The operator must remove decision from redaction_fields; then record the decision again with a new idempotency_key.")
 	}
 	if mode := event.PrivacyMode; mode == "proof_only" {
-		d.warn(policyNotEnforced, "In privacy mode proof_only LoopGrid cannot see the policy's result: it will neither refuse an action that the policy blocks nor take a review.")
+		d.warn(policyNotEnforced, "In privacy mode proof_only, LoopGrid cannot see the policy's result: it neither refuses an action that the policy blocks nor accepts a review.")
 	}
 	return nil
 }
@@ -353,7 +353,7 @@ func (d *decisionCall) useRecordedPolicy(e *loopgrid.Event, policy string) {
 	}
 	d.steps.set("policy_event", alreadyThere)
 	if !e.PayloadAvailable || compareCommitment(e, e.Payload) != verified {
-		d.warn(policyResultHidden, "The policy's result was recorded before, and the decision's privacy mode does not show it.")
+		d.warn(policyResultHidden, "The policy's result was recorded earlier, and the decision's privacy mode hides it.")
 		return
 	}
 	d.evaluation, d.policyResult = e.Payload, evidence.GetText(e.Payload, "decision")
@@ -414,22 +414,22 @@ func (d *decisionCall) next() string {
 	actThenRecord := "After the action, call " + d.toolName("record_action") + "."
 	switch {
 	case d.args.text("policy_id") == "" && d.replayed():
-		return "captured: No, do not act on this answer: this call evaluated no policy. " + d.toolName("get_evidence") +
+		return "captured: No, do not act on this result: this call evaluated no policy. " + d.toolName("get_evidence") +
 			" shows whether an earlier call recorded a policy result; follow that one."
 	case d.args.text("policy_id") == "":
 		return "captured: Yes, you may act if your own authority covers it: no policy was evaluated, so LoopGrid neither approves nor blocks the action. " + actThenRecord
 	case d.policyResult == "auto_allowed":
 		return "auto_allowed: Yes, you may act: the policy allows the action. " + actThenRecord
 	case d.policyResult == "human_approval_required" && d.policyEvent.PrivacyMode == "proof_only":
-		return "human_approval_required: No, do not act. LoopGrid takes no review of a decision in privacy mode proof_only: ask a person, or record the decision again in another mode with a new idempotency_key."
+		return "human_approval_required: No, do not act. LoopGrid accepts no review of a decision in privacy mode proof_only: ask a person, or record the decision again in another mode with a new idempotency_key."
 	case d.policyResult == "human_approval_required":
 		return "human_approval_required: No, do not act yet. A person must approve this decision first; " + d.toolName("get_evidence") + " shows whether one has."
 	case d.policyResult == "blocked":
 		return "blocked: No, do not act. The policy forbids the action."
 	case d.policyResult == "manual_review_required":
-		return "manual_review_required: No, do not act until a person tells you to: the policy could not judge the action. LoopGrid takes no review of such a decision and does not stop the action, so ask the person yourself."
+		return "manual_review_required: No, do not act until a person tells you to: the policy could not judge the action. LoopGrid accepts no review of such a decision and does not block the action, so ask the person yourself."
 	case d.policyResult == "":
-		return "unknown: No, do not act: the policy's result cannot be read here. Ask a person first."
+		return "unknown: No, do not act: the policy's result is not readable here. Ask a person first."
 	default:
 		return "unknown: No, do not act: this version does not know the policy result " + d.word(d.policyResult) + ". Ask a person first."
 	}
@@ -439,17 +439,17 @@ func (d *decisionCall) next() string {
 // place of a step.
 func (d *decisionCall) unfinished(failure error) *mcp.CallToolResult {
 	d.failedWith("unfinished", failure)
-	lines := []string{"The decision is recorded, but not every step of it. decision_id: " + d.created.DecisionID + "."}
+	lines := []string{"The decision is recorded, but not all of its steps. decision_id: " + d.created.DecisionID + "."}
 	lines = append(lines, d.steps.lines(d.call, failure)...)
 	if failure != nil {
 		repeat := d.repeatHint(d.key)
 		if isPolicyMissing(failure) {
-			repeat = d.repeatHintWith(d.key, "and a policy_id that exists, and otherwise")
+			repeat = d.repeatHintWith(d.key, ", a policy_id that exists")
 		}
 		lines = append(lines, d.serviceSaid(failure), d.remedy(failure), repeat+" Missing steps are appended.")
 	}
 	if d.steps.anyDiffers() {
-		lines = append(lines, "What is recorded stays: a decision has one model output and one policy result. To record others, record a new decision with a new idempotency_key.")
+		lines = append(lines, "Recorded evidence is never replaced: a decision has one model output and one policy result. To record different ones, record a new decision with a new idempotency_key.")
 	}
 	return failed(append(lines, "Do not act on this decision yet.")...)
 }

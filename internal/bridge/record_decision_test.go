@@ -88,7 +88,7 @@ func TestNextByPolicyResult(t *testing.T) {
 		`{"amount":320}`:  "auto_allowed: Yes, you may act: the policy allows the action. After the action, call loopgrid.record_action.",
 		`{"amount":720}`:  "human_approval_required: No, do not act yet. A person must approve this decision first; loopgrid.get_evidence shows whether one has.",
 		`{"amount":1501}`: "blocked: No, do not act. The policy forbids the action.",
-		`{}`:              "manual_review_required: No, do not act until a person tells you to: the policy could not judge the action. LoopGrid takes no review of such a decision and does not stop the action, so ask the person yourself.",
+		`{}`:              "manual_review_required: No, do not act until a person tells you to: the policy could not judge the action. LoopGrid accepts no review of such a decision and does not block the action, so ask the person yourself.",
 	} {
 		x, _ := open(t)
 		assert.Equal(t, want, x.ok("loopgrid.record_decision", `{"decision_type":"t","policy_id":"refund-policy","proposed_action":`+action+`}`).str(t, "next"))
@@ -130,8 +130,8 @@ func TestLargeIntegers(t *testing.T) {
 		}
 	}
 	require.Len(t, large, 2)
-	assert.Equal(t, "proposed_action holds an integer of 2^53 or more. It is recorded as it arrived here, but many hosts round such numbers before they send them: if it is an id, send it as a string.", large[0])
-	assert.True(t, strings.HasPrefix(large[1], "context holds"), large[1])
+	assert.Equal(t, "proposed_action contains an integer of 2^53 or more. It is recorded exactly as received, but many hosts round such numbers before sending them. If it is an ID, send it as a string.", large[0])
+	assert.True(t, strings.HasPrefix(large[1], "context contains"), large[1])
 	about := `{"decision_id":"` + r.str(t, "decision_id") + `"`
 	assert.Contains(t, x.ok("loopgrid.record_action", about+`,"tool":"t","details":{"n":-1e20}}`).member(t, "warnings"), "large_integer")
 	assert.NotContains(t, x.ok("loopgrid.record_action", about+`,"tool":"t","details":{"n":-1e15}}`).member(t, "warnings"), "large_integer")
@@ -266,10 +266,10 @@ func TestKeyUsedForSomethingElse(t *testing.T) {
 			before := len(s.sandbox.Events("default"))
 
 			text := x.fails("loopgrid.record_decision", `{"decision_type":"customer_refund","proposed_action":{"tool":"stripe.refunds.create","amount":720},"model_output":{},`+create+`}`)
-			assert.Equal(t, `Not recorded: the decision. The idempotency_key "k" was used before for something else: a decision_created event by agent mcp-agent of decision `+id+".\n"+
+			assert.Equal(t, `Not recorded: the decision. The idempotency_key "k" was already used for something else: a decision_created event by agent mcp-agent of decision `+id+".\n"+
 				"Use another idempotency_key for this call, or repeat the first call with its own arguments.", text)
 			text = x.fails("loopgrid.record_action", `{"decision_id":"`+id+`","tool":"t","idempotency_key":"k"}`)
-			assert.Contains(t, text, `Not recorded: the action of decision `+id+`. The idempotency_key "k" was used before for something else: a decision_created event`)
+			assert.Contains(t, text, `Not recorded: the action of decision `+id+`. The idempotency_key "k" was already used for something else: a decision_created event`)
 			assert.Len(t, s.sandbox.Events("default"), before)
 
 			action := `{"decision_id":"` + id + `","tool":"t","details":{"message":"x"},"idempotency_key":"k3"`
@@ -277,9 +277,9 @@ func TestKeyUsedForSomethingElse(t *testing.T) {
 			assert.Equal(t, "k3", r.str(t, "idempotency_key"))
 			again := x.ok("loopgrid.record_action", action+`}`)
 			assert.Equal(t, r.str(t, "event", "event_id"), again.str(t, "event", "event_id"))
-			assert.Contains(t, x.fails("loopgrid.record_action", action+`,"actor_id":"somebody-else"}`), "used before for something else: a tool_executed event by tool external-system of decision "+id)
-			assert.Contains(t, x.fails("loopgrid.record_outcome", `{"decision_id":"`+id+`","status":"s","verified_against":"v","idempotency_key":"k3"}`), "used before for something else: a tool_executed event")
-			assert.Contains(t, x.fails("loopgrid.record_decision", `{`+refund+`,"idempotency_key":"k3"}`), "used before for something else: a tool_executed event")
+			assert.Contains(t, x.fails("loopgrid.record_action", action+`,"actor_id":"somebody-else"}`), "already used for something else: a tool_executed event by tool external-system of decision "+id)
+			assert.Contains(t, x.fails("loopgrid.record_outcome", `{"decision_id":"`+id+`","status":"s","verified_against":"v","idempotency_key":"k3"}`), "already used for something else: a tool_executed event")
+			assert.Contains(t, x.fails("loopgrid.record_decision", `{`+refund+`,"idempotency_key":"k3"}`), "already used for something else: a tool_executed event")
 			assert.Len(t, s.sandbox.Events("default"), before+1)
 		})
 	}

@@ -13,15 +13,15 @@ func recordOutcomeTool() *tool {
 	return &tool{
 		name:  "record_outcome",
 		title: "Record an outcome",
-		description: "Record the outcome of a decision's action as you observed it in the system that knows, after {record_action}. " +
-			"It checks nothing itself: it records what you report.",
+		description: "Record the outcome of a decision's action, as you observed it in the system of record. Call it after {record_action}. " +
+			"It checks nothing; it records what you report.",
 		parameters: []parameter{
 			decisionID(),
 			{name: "status", kind: textKind, required: true, description: "What was observed, e.g. succeeded or failed."},
 			{name: "verified_against", kind: textKind, required: true, description: "Where it was observed, e.g. stripe."},
-			{name: "external_reference", kind: textKind, description: "Id of the outcome in that system."},
+			{name: "external_reference", kind: textKind, description: "ID of the outcome in that system."},
 			{name: "actor_id", kind: textKind, limit: 128, noNUL: true, fallback: "loopgrid-mcp", description: "Who or what observed it."},
-			{name: "details", kind: objectKind, description: "Other evidence. status, verified_against and external_reference above take precedence."},
+			{name: "details", kind: objectKind, description: "Any other evidence. The arguments status, verified_against and external_reference take precedence."},
 			idempotencyKeyFor("outcome"),
 		},
 		results: []result{

@@ -20,11 +20,11 @@ func recordReviewTool() *tool {
 		name:  "record_review",
 		title: "Record a human review",
 		description: "Ask a person to approve or reject a decision whose policy result is human_approval_required, and record the answer. " +
-			"Disabled unless the operator enables it and names the reviewer. If the host cannot ask, call it only with a person's explicit answer.",
+			"Disabled unless the operator enables it and names the reviewer. If the host cannot show a form, call it only with a person's explicit answer.",
 		parameters: []parameter{
 			decisionID(),
-			{name: "action", kind: textKind, required: true, choices: []string{"approve", "reject"}, description: "What you propose, or what the person told you. If a person is asked, their choice counts."},
-			{name: "reason", kind: textKind, limit: maxReason, description: "The reason. If a person is asked, they give their own."},
+			{name: "action", kind: textKind, required: true, choices: []string{"approve", "reject"}, description: "What you propose, or what the person told you. In a form, the person's own choice counts."},
+			{name: "reason", kind: textKind, limit: maxReason, description: "The reason. In a form, the person gives their own."},
 		},
 		results: []result{
 			{name: "decision_id", kind: "string", required: true},
@@ -53,7 +53,7 @@ func recordReview(ctx context.Context, c *call) *mcp.CallToolResult {
 	if !c.settings.EnableReviewTool {
 		c.outcome = "disabled"
 		return c.success(flag("recorded", false), flag("disabled", true), field("decision_id", p.decisionID), field("message",
-			"Nothing was recorded: recording reviews is disabled here. "+inLoopGrid+" An operator who wants reviews here sets "+
+			"Nothing was recorded: recording reviews is disabled here. "+inLoopGrid+" To enable reviews here, the operator sets "+
 				"LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true and LOOPGRID_MCP_REVIEWER_ID."))
 	}
 	params := c.req.Params
@@ -64,11 +64,11 @@ func recordReview(ctx context.Context, c *call) *mcp.CallToolResult {
 		return c.ask(ctx, p)
 	case setting == config.RequiredConfirmation:
 		c.outcome = "cannot ask"
-		return failed("Not recorded: "+p.what()+". The operator requires that a person confirms it in a form (LOOPGRID_MCP_REVIEW_CONFIRMATION=required), "+
-			"and this host cannot show forms: it does not support elicitation.", inLoopGrid)
+		return failed("Not recorded: "+p.what()+". The operator requires a person to confirm reviews in a form (LOOPGRID_MCP_REVIEW_CONFIRMATION=required), "+
+			"but this host cannot show forms: it does not support elicitation.", inLoopGrid)
 	default:
 		if setting == config.AutoConfirmation {
-			c.warn(noFormShown, "This host shows no forms, so nobody but the host made sure that a person decided. With LOOPGRID_MCP_REVIEW_CONFIRMATION=required nothing would be recorded here.")
+			c.warn(noFormShown, "This host cannot show forms, so only the host could make sure that a person decided. With LOOPGRID_MCP_REVIEW_CONFIRMATION=required, nothing would be recorded here.")
 		}
 		return c.recordConfirmed(ctx, p, confirmed{review: c.reviewOf(p.action, p.reason), by: byHost})
 	}
@@ -135,11 +135,11 @@ const reviewSettles = 6 * time.Second
 // settleReview finds out what became of a review whose answer was lost. The route takes no idempotency key, so it is not posted again;
 // LoopGrid is asked instead. As long as it shows no review, this one may still arrive: something in between may have kept it.
 func (c *call) settleReview(ctx context.Context, p proposal, r confirmed, lost error) *mcp.CallToolResult {
-	c.progress.step("finding out whether the review was recorded")
+	c.progress.step("checking whether the review was recorded")
 	unknown := func(why string) *mcp.CallToolResult {
 		c.failedWith("outcome unknown", lost)
 		return failed("Outcome unknown: "+p.what()+" may or may not be recorded. "+capitalized(c.whatHappened(lost)), c.serviceSaid(lost),
-			why+" Do not send it again before a person has looked in LoopGrid.")
+			why+" Do not send it again until a person has checked in LoopGrid.")
 	}
 	why := "There was no time left to look it up."
 	for end := time.Now().Add(min(reviewSettles, c.turn.TimeLeft())); ; {
@@ -159,7 +159,7 @@ func (c *call) settleReview(ctx context.Context, p proposal, r confirmed, lost e
 		case err != nil:
 			why = "Could not look it up: " + c.whatHappened(err)
 		case event == nil:
-			why = "LoopGrid does not show it so far; it may still arrive."
+			why = "LoopGrid does not show it yet; it may still arrive."
 		case isReview(event, r.review):
 			c.turn.Settled()
 			return c.foundReview(p, r, event)

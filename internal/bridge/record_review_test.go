@@ -227,7 +227,7 @@ func TestAPersonReviews(t *testing.T) {
 			assert.JSONEq(t, `{"type":"object","required":["action"],"properties":{
 			"action":{"type":"string","title":"Your decision","description":"customer_refund: amount 720.0, currency USD. The choice is yours, whatever the model says; undecided records nothing.",
 				"enum":["undecided","approve","reject"]},
-			"reason":{"type":"string","title":"Your reason","description":"Kept as evidence exactly as you write it. May stay empty.","maxLength":1000}}}`, q.schema)
+			"reason":{"type":"string","title":"Your reason","description":"Optional. Kept as evidence exactly as you write it.","maxLength":1000}}}`, q.schema)
 			assert.NotContains(t, q.schema, "default")
 
 			n = s.count()
@@ -352,12 +352,12 @@ func TestAnswersThatCannotBeRead(t *testing.T) {
 		for name, answer := range broken {
 			r := h.answer(h.asks(proposing(id, "approve", "")), answer)
 			assert.True(t, r.IsError, name)
-			assert.Regexp(t, `^Not recorded: the review of decision dec_\w+\. The client answered the question, but its answer is not usable \(.*\)\.\nNothing was recorded\.$`, r.text())
+			assert.Regexp(t, `^Not recorded: the review of decision dec_\w+\. The client answered the question, but its answer is not usable \(.*\)\.\nNothing was recorded\. A person can review the decision in LoopGrid itself\.$`, r.text())
 		}
 		for answer, text := range map[string]string{
-			`"result":"approve"`: "The answer could not be used.\nNothing was recorded.",
-			`"error":"secret"`:   "The client did not ask a person.\nThe client said: \"the error of the client is not usable\"\nNothing was recorded.",
-			`"error":{"code":-32601,"message":"elicitation/create is not there"}`: "The client did not ask a person.\nThe client said: \"elicitation/create is not there\"\nNothing was recorded.",
+			`"result":"approve"`: "The answer could not be used.\nNothing was recorded. A person can review the decision in LoopGrid itself.",
+			`"error":"secret"`:   "The client did not ask a person.\nThe client said: \"the error of the client is not usable\"\nNothing was recorded. A person can review the decision in LoopGrid itself.",
+			`"error":{"code":-32601,"message":"elicitation/create is not there"}`: "The client did not ask a person.\nThe client said: \"elicitation/create is not there\"\nNothing was recorded. A person can review the decision in LoopGrid itself.",
 		} {
 			q := h.asks(proposing(id, "approve", ""))
 			h.send(`{"jsonrpc":"2.0","id":` + string(q.id) + `,` + answer + `}`)
@@ -496,13 +496,13 @@ func TestAUsedQuestionIsAnsweredFromTheLedger(t *testing.T) {
 	require.False(t, h.answer(h.asks(proposing(id, "approve", "")), accept).IsError)
 	r = again(q, accept)
 	assert.True(t, r.IsError, "who declined has not approved, even where another did")
-	assert.Contains(t, r.text(), "an earlier call answered the question. What is recorded is a human_approved event by human alice@acme.example of decision "+id+".")
+	assert.Contains(t, r.text(), "an earlier call answered the question. The recorded review is a human_approved event by human alice@acme.example of decision "+id+".")
 
 	q = h.asks(proposing(h.waiting(), "approve", ""))
 	s.answerWith("/review", 409, "application/json", `{"detail":"Decision already reviewed"}`)
 	assert.True(t, h.answer(q, accept).IsError)
 	s.answerWith("GET", 500, "text/plain", "Internal Server Error")
-	assert.Contains(t, again(q, accept).text(), "could not be read. LoopGrid answered 500")
+	assert.Contains(t, again(q, accept).text(), "it is unclear whether that recorded the review of decision ")
 }
 
 // TestAnAnswerThatComesTwiceAtOnce: the second waits for the first, and is told the same.
@@ -694,7 +694,7 @@ func TestWhoConfirms(t *testing.T) {
 					require.False(t, r.IsError, r.text())
 					assert.Equal(t, "host", r.str(t, "human_confirmation"))
 					assert.Contains(t, h.log.String(), "decision_id="+id+" action=approve human_confirmation=host")
-					warning := "With LOOPGRID_MCP_REVIEW_CONFIRMATION=required nothing would be recorded here."
+					warning := "With LOOPGRID_MCP_REVIEW_CONFIRMATION=required, nothing would be recorded here."
 					if tt.confirmation == "host" { // the operator wants it so
 						assert.NotContains(t, r.member(t, "warnings"), "no_form_shown")
 					} else {
@@ -746,10 +746,10 @@ func TestTheModelsReasonIsNotWhatIsWarnedOf(t *testing.T) {
 			assert.NotContains(t, r.text(), "line_breakers")
 			r = h.answer(h.asks(proposing(h.waiting(), "approve", "")), `{"action":"accept","content":{"action":"approve","reason":"a\u2028b"}}`)
 			assert.Equal(t, 1, strings.Count(r.text(), "line_breakers"), r.text())
-			assert.Contains(t, r.text(), "The person's reason holds U+2028")
+			assert.Contains(t, r.text(), "The person's reason contains U+2028")
 			h = openReview(t, s, era, "{}")
 			r, _ = h.begin("loopgrid.record_review", proposing(h.waiting(), "approve", "a\u2028b"), "")
-			assert.Contains(t, r.text(), "reason holds U+2028")
+			assert.Contains(t, r.text(), "reason contains U+2028")
 		})
 	}
 }
@@ -806,7 +806,7 @@ func TestAPersonTakesTime(t *testing.T) {
 					assert.Contains(t, cancelled, `"requestId":`+string(q.id), "the host is told to close the form")
 					r, _ = h.read(ended, q.call, "")
 					assert.Equal(t, 10*time.Minute, time.Since(begun))
-					assert.Regexp(t, `^Not recorded: the review of decision dec_\w+\. The question ended without an answer\.\nNothing was recorded\.$`, r.text())
+					assert.Regexp(t, `^Not recorded: the review of decision dec_\w+\. The question ended without an answer\.\nNothing was recorded\. A person can review the decision in LoopGrid itself\.$`, r.text())
 					h.send(`{"jsonrpc":"2.0","id":` + string(q.id) + `,"result":` + accept + `}`) // too late: belongs to no question
 				} else {
 					time.Sleep(10 * time.Minute)
@@ -846,7 +846,7 @@ func TestTheEndOfTheInputEndsAQuestion(t *testing.T) {
 					}
 					r, _ := h.read(line, q.call, "")
 					assert.Less(t, time.Since(begun), 200*time.Millisecond)
-					assert.Regexp(t, `^Not recorded: the review of decision dec_\w+\. The question ended without an answer\.\nNothing was recorded\.$`, r.text())
+					assert.Regexp(t, `^Not recorded: the review of decision dec_\w+\. The question ended without an answer\.\nNothing was recorded\. A person can review the decision in LoopGrid itself\.$`, r.text())
 					assert.Empty(t, reviews(s))
 				})
 			})
@@ -1083,15 +1083,15 @@ func TestThePolicyInTheForm(t *testing.T) {
 	h := openReview(t, s, modern, forms)
 	id := h.waiting()
 	for change, shown := range map[[2]string]string{
-		{`"reason":"action_exceeds_auto_approval_threshold"`, `"reason":"new\nline"`}:                        `human_approval_required because of "new\nline"`,
+		{`"reason":"action_exceeds_auto_approval_threshold"`, `"reason":"new\nline"`}:                        `human_approval_required, reason: "new\nline"`,
 		{`"reason":"action_exceeds_auto_approval_threshold"`, `"other":1`}:                                   "human_approval_required",
 		{`"event_type":"policy_evaluated"`, `"event_type":"policy_evaluation"`}:                              "(not shown by LoopGrid)",
 		{`"decision":"human_approval_required","hard_limit"`, `"decisions":"human","hard_limit"`}:            "(not shown by LoopGrid)",
-		{`"decision":"human_approval_required","hard_limit"`, `"decision":"a b","hard_limit"`}:               `"a b" because of action_exceeds_auto_approval_threshold`,
-		{`"decision":"human_approval_required","hard_limit"`, `"decision":"auto","hard_limit"`}:              "auto because of action_exceeds_auto_approval_threshold",
+		{`"decision":"human_approval_required","hard_limit"`, `"decision":"a b","hard_limit"`}:               `"a b", reason: action_exceeds_auto_approval_threshold`,
+		{`"decision":"human_approval_required","hard_limit"`, `"decision":"auto","hard_limit"`}:              "auto, reason: action_exceeds_auto_approval_threshold",
 		{`"decision":"human_approval_required","hard_limit"`, `"decision":["list"],"hard_limit"`}:            "(not shown by LoopGrid)",
 		{`"reason":"action_exceeds_auto_approval_threshold"`, `"reason":{"a":"b"}`}:                          "human_approval_required",
-		{`"reason":"action_exceeds_auto_approval_threshold"`, `"reason":"` + strings.Repeat("r", 300) + `"`}: "human_approval_required because of " + strings.Repeat("r", 120) + "… (+180)",
+		{`"reason":"action_exceeds_auto_approval_threshold"`, `"reason":"` + strings.Repeat("r", 300) + `"`}: "human_approval_required, reason: " + strings.Repeat("r", 120) + "… (+180)",
 	} {
 		s.rewrite("GET /api/v1/decisions/"+id, change[0], change[1])
 		q := h.asks(proposing(id, "approve", ""))
@@ -1112,7 +1112,7 @@ func TestAReviewWithoutAnAnswerOfLoopGrid(t *testing.T) {
 		{
 			"it never arrived", func(*service, string) {},
 			"Outcome unknown: the review of decision dec_ID may or may not be recorded. The connection to LoopGrid ended before POST /api/v1/decisions/{id}/review was answered (at loopgrid.test:80).\n" +
-				"LoopGrid does not show it so far; it may still arrive. Do not send it again before a person has looked in LoopGrid.",
+				"LoopGrid does not show it yet; it may still arrive. Do not send it again until a person has checked in LoopGrid.",
 		},
 		{"another was there first", func(s *service, id string) {
 			appendEvent(s.t, s, id, `{"event_type":"human_rejected","actor_type":"human","actor_id":"bob","payload":{"approved":false}}`)
@@ -1120,7 +1120,7 @@ func TestAReviewWithoutAnAnswerOfLoopGrid(t *testing.T) {
 		{
 			"it cannot be looked up", nil,
 			"Outcome unknown: the review of decision dec_ID may or may not be recorded. The connection to LoopGrid ended before POST /api/v1/decisions/{id}/review was answered (at loopgrid.test:80).\n" +
-				"Could not look it up: LoopGrid answered 401 to GET /api/v1/decisions/{id}. Do not send it again before a person has looked in LoopGrid.",
+				"Could not look it up: LoopGrid answered 401 to GET /api/v1/decisions/{id}. Do not send it again until a person has checked in LoopGrid.",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -1204,7 +1204,7 @@ func TestTheServerEndsWhileAnAnswerIsRecorded(t *testing.T) {
 		close(h.stop)
 		told, recorded := h.receive(), h.receive()
 		assert.Contains(t, told, "an earlier call answered the question and is still recording the review of decision")
-		assert.Contains(t, told, "loopgrid.get_evidence shows what became of it.")
+		assert.Contains(t, told, "loopgrid.get_evidence shows the result.")
 		assert.Contains(t, recorded, `"state":"approve"`)
 		assert.Len(t, reviews(s), 1)
 	})

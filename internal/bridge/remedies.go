@@ -116,7 +116,7 @@ func (c *call) alreadyActedHint(err error) string {
 func (c *call) usedForSomethingElse(what, key string, event *loopgrid.Event) *mcp.CallToolResult {
 	c.outcome = "not recorded"
 	return failed(
-		fmt.Sprintf("Not recorded: %s. The idempotency_key %s was used before for something else: %s.", what, evidence.Text(key), c.describe(event)),
+		fmt.Sprintf("Not recorded: %s. The idempotency_key %s was already used for something else: %s.", what, evidence.Text(key), c.describe(event)),
 		"Use another idempotency_key for this call, or repeat the first call with its own arguments.")
 }
 
@@ -191,7 +191,7 @@ func (c *call) remedyForAnswer(e *loopgrid.APIError) string {
 	case e.Status == http.StatusRequestEntityTooLarge:
 		return "The evidence is larger than LoopGrid accepts in one request: send less, for example a reference instead of the whole text."
 	case e.Status == http.StatusUnprocessableEntity || e.Status == http.StatusBadRequest:
-		return "LoopGrid does not accept these values: correct them and call again."
+		return "LoopGrid rejected these values: correct them and call again."
 	case e.Status == http.StatusTooManyRequests:
 		return fmt.Sprintf("LoopGrid limits the rate of requests: call again in %d s.", int(e.RetryAfter.Seconds())+1)
 	default:
@@ -215,9 +215,9 @@ func (c *call) remedyForConflict(code string) string {
 	case "review_already_recorded":
 		return "The decision has already been reviewed; " + c.toolName("get_evidence") + " shows the result."
 	case "policy_already_evaluated":
-		return "A policy result is already recorded, and it stays."
+		return "A policy result is already recorded and cannot be replaced."
 	case "idempotency_conflict":
-		return "The idempotency_key is already used for another decision of this workspace: use a new key."
+		return "The idempotency_key is already in use for another decision in this workspace: use a new key."
 	default:
 		return "The decision's state does not allow this; " + c.toolName("get_evidence") + " shows the state."
 	}
@@ -250,7 +250,7 @@ func (c *call) remedyForDownload(err error) string {
 	case errors.Is(err, bundle.ErrNotWhole):
 		return "Call again. If it happens again, the operator should check the proxies between this program and LoopGrid."
 	case errors.Is(err, bundle.ErrOtherDecision), errors.Is(err, bundle.ErrDisclosure):
-		return "LoopGrid sent something else than it was asked for: the operator should check the service at LOOPGRID_BASE_URL."
+		return "LoopGrid did not send what was requested: the operator should check the service at LOOPGRID_BASE_URL."
 	default:
 		return c.remedy(err)
 	}

@@ -35,7 +35,7 @@ const (
 const undecided = "undecided"
 
 // formRule is what an answer to the form must be.
-const formRule = "action must be approve, reject or undecided, and reason a text of at most 1000 characters"
+const formRule = "action must be approve, reject or undecided, and reason must be text of at most 1000 characters"
 
 // form is what a person is asked.
 type form struct {
@@ -55,7 +55,7 @@ func formSchema(summary string) jsontext.Value {
 				raw("enum", texts([]string{undecided, "approve", "reject"})))),
 			raw("reason", evidence.Object(
 				field("type", "string"), field("title", "Your reason"),
-				field("description", "Kept as evidence exactly as you write it. May stay empty."), raw("maxLength", jsontext.Value(strconv.Itoa(maxReason))))))),
+				field("description", "Optional. Kept as evidence exactly as you write it."), raw("maxLength", jsontext.Value(strconv.Itoa(maxReason))))))),
 		raw("required", texts([]string{"action"})))
 }
 
@@ -175,9 +175,9 @@ func hidden(created *loopgrid.Event, id string, hide *keyHider) string {
 	case created.PrivacyMode != "full":
 		return "its privacy mode, " + plainly(hide.text(created.PrivacyMode), maxServiceWord) + ", hides the proposed action"
 	case evidence.Get(created.Raw, "payload_available").Kind() != 't':
-		return "its proposed action is not available any more"
+		return "its proposed action is no longer available"
 	case compareCommitment(created, created.Payload) == differs:
-		return "what LoopGrid shows of it is not what it signed: tell the operator"
+		return "what LoopGrid shows does not match what it signed: tell the operator"
 	default:
 		return ""
 	}
@@ -204,7 +204,7 @@ func policyLine(policy *loopgrid.Event, hide *keyHider) string {
 	case reason == "":
 		return plainly(result, maxFormValue)
 	default:
-		return plainly(result, maxFormValue) + " because of " + plainly(reason, maxFormValue)
+		return plainly(result, maxFormValue) + ", reason: " + plainly(reason, maxFormValue)
 	}
 }
 

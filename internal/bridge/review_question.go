@@ -50,7 +50,7 @@ func (c *call) ask(ctx context.Context, p proposal) *mcp.CallToolResult {
 	}
 	// Anything else that fails here may work when the answer is there.
 	if access, _ := c.client.ProbeReview(ctx); access == loopgrid.AccessDenied || access == loopgrid.AccessElsewhere {
-		return c.notAsked("LoopGrid takes no reviews with this service key.",
+		return c.notAsked("LoopGrid accepts no reviews with this service key.",
 			sentences("The operator must set LOOPGRID_SERVICE_KEY to a key of this workspace with the scope review.", c.settings.KeyNote()), inLoopGrid)
 	}
 	question := &mcp.ElicitParams{Mode: "form", Message: form.message, RequestedSchema: json.RawMessage(form.schema)}
@@ -64,7 +64,7 @@ func (c *call) ask(ctx context.Context, p proposal) *mcp.CallToolResult {
 	answer, err := c.elicit(ctx, question)
 	if err != nil {
 		c.outcome = "no answer"
-		return failed("Not recorded: "+p.what()+". "+c.questionFault(err), "Nothing was recorded.")
+		return failed("Not recorded: "+p.what()+". "+c.questionFault(err), "Nothing was recorded. "+inLoopGrid)
 	}
 	review, refused := c.decided(p, answer)
 	if refused != nil {
@@ -85,9 +85,9 @@ func (c *call) notWaiting(record *loopgrid.DecisionRecord) *mcp.CallToolResult {
 		return c.notAsked("it has already been reviewed ("+c.describe(event)+").", c.remedyForConflict("review_already_recorded"))
 	}
 	if firstOf(record, "policy_evaluated") == nil {
-		return c.notAsked("no policy result is recorded that requires a review.")
+		return c.notAsked("it has no policy result that requires a review.")
 	}
-	return c.notAsked("it is not waiting for a review; its state is " + c.word(record.State) + ".")
+	return c.notAsked("it is not awaiting a review; its state is " + c.word(record.State) + ".")
 }
 
 const (
@@ -132,7 +132,7 @@ func (c *call) questionFault(err error) string {
 	case errors.As(err, &coded):
 		return "The client did not ask a person.\nThe client said: " + string(evidence.Text(c.hide.text(text.Clean(coded.Message, stdio.ErrorLimit))))
 	case strings.Contains(err.Error(), "requested schema"):
-		return "The answer does not fit the form: " + formRule + "."
+		return "The answer does not match the form: " + formRule + "."
 	default:
 		return "The answer could not be used."
 	}
@@ -151,7 +151,7 @@ func (c *call) takeSealedAnswer(ctx context.Context, p proposal) *mcp.CallToolRe
 	}
 	answer, ok := c.req.Params.InputResponses[confirmReview].(*mcp.ElicitResult)
 	if !ok {
-		return notTaken(p, "the call brings no answer to its question")
+		return notTaken(p, "the call does not contain the answer to its question")
 	}
 	review, refused := c.decided(p, answer)
 	if refused != nil && answer.Action != "decline" && answer.Action != "cancel" {
@@ -190,7 +190,7 @@ func notTaken(p proposal, why string) *mcp.CallToolResult {
 	return failed("Not recorded: "+p.what()+". "+capitalized(why)+".", askAgain)
 }
 
-const askAgain = "Call again to ask the person anew. " + inLoopGrid
+const askAgain = "To ask the person again, repeat this call. " + inLoopGrid
 
 // decided reads the answer to a form: the review that the person chose, or the error of an answer that decides nothing.
 func (c *call) decided(p proposal, answer *mcp.ElicitResult) (*loopgrid.Review, *mcp.CallToolResult) {
@@ -206,7 +206,7 @@ func (c *call) decided(p proposal, answer *mcp.ElicitResult) (*loopgrid.Review, 
 		return nil, failed("Not recorded: "+p.what()+". The form was closed without an answer, by the person or by a host that has nobody to ask.",
 			"Ask again only once the person is there. "+inLoopGrid)
 	default:
-		return nil, notTaken(p, "the answer is neither accept, decline nor cancel")
+		return nil, notTaken(p, "the answer must be accept, decline or cancel")
 	}
 	// Hosts let a person write what the form does not offer.
 	action, ok := answer.Content["action"].(string)
@@ -215,14 +215,14 @@ func (c *call) decided(p proposal, answer *mcp.ElicitResult) (*loopgrid.Review, 
 		c.outcome = undecided
 		return nil, failed("Not recorded: "+p.what()+". The person chose undecided.", "Ask again only once the person has decided. "+inLoopGrid)
 	case !ok || action != "approve" && action != "reject":
-		return nil, notTaken(p, "the answer does not fit the form: action must be approve, reject or undecided")
+		return nil, notTaken(p, "the answer does not match the form: action must be approve, reject or undecided")
 	}
 	reason, ok := answer.Content["reason"].(string)
 	switch length := utf8.RuneCountInString(reason); {
 	case !ok && answer.Content["reason"] != nil:
-		return nil, notTaken(p, "the answer does not fit the form: reason must be a text")
+		return nil, notTaken(p, "the answer does not match the form: reason must be text")
 	case length > maxReason:
-		return nil, notTaken(p, fmt.Sprintf("the answer does not fit the form: reason has %d characters, and LoopGrid records at most %d", length, maxReason))
+		return nil, notTaken(p, fmt.Sprintf("the answer does not match the form: reason has %d characters, and LoopGrid records at most %d", length, maxReason))
 	}
 	return c.reviewOf(action, reason), nil
 }
@@ -234,18 +234,19 @@ func (c *call) answeredBefore(ctx context.Context, p proposal, earlier *answered
 	select {
 	case <-earlier.done:
 	case <-ctx.Done():
-		return failed(nothingNow+" and is still recording "+p.what()+".", c.toolName("get_evidence")+" shows what became of it.")
+		return failed(nothingNow+" and is still recording "+p.what()+".", c.toolName("get_evidence")+" shows the result.")
 	}
 	record, err := c.client.GetDecision(ctx, p.decisionID)
 	if err != nil {
-		return failed(nothingNow+", and whether that recorded "+p.what()+" could not be read. "+capitalized(c.whatHappened(err)), c.serviceSaid(err), c.remedy(err))
+		return failed(nothingNow+", but it is unclear whether that recorded "+p.what()+". "+capitalized(c.whatHappened(err)), c.serviceSaid(err), c.remedy(err),
+			"Later, "+c.toolName("get_evidence")+" shows whether a review is recorded.")
 	}
 	event := reviewIn(record)
 	switch {
 	case event == nil:
 		return failed(nothingNow+", and no review of decision "+p.decisionID+" is recorded.", askAgain)
 	case earlier.review == nil || !isReview(event, earlier.review):
-		return failed(nothingNow+". What is recorded is "+c.describe(event)+".", c.remedyForConflict("review_already_recorded"))
+		return failed(nothingNow+". The recorded review is "+c.describe(event)+".", c.remedyForConflict("review_already_recorded"))
 	}
 	return c.foundReview(p, confirmed{review: earlier.review, by: byPerson, note: "An earlier call answered the question and recorded this review."}, event)
 }

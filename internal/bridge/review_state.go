@@ -84,7 +84,7 @@ func (q *questions) seal(id questionID, p proposal) []byte {
 
 var (
 	// errForeignState is for a state that belongs to no question of this process about this proposal.
-	errForeignState = errors.New("the answer does not belong to a question about these arguments (they were changed, or loopgrid-mcp has restarted since)")
+	errForeignState = errors.New("the answer does not belong to any question about these arguments (they were changed, or loopgrid-mcp has restarted since)")
 
 	// errLateAnswer is for an answer after the time for it.
 	errLateAnswer = errors.New("the question has expired: it stays open for 10 minutes")

@@ -15,8 +15,8 @@ type stepState string
 const (
 	pending        stepState = "" // not done yet
 	recordedNow    stepState = "recorded now"
-	alreadyThere   stepState = "already there"
-	differentThere stepState = "different one there"
+	alreadyThere   stepState = "already recorded"
+	differentThere stepState = "a different one is recorded"
 	notRecorded    stepState = "not recorded"
 	notSent        stepState = "not sent"
 	outcomeUnknown stepState = "outcome unknown"
@@ -101,13 +101,13 @@ func (s *steps) pending() (decisionID, key string, left []string) {
 
 // outcomeSoFar says what is known of a call that ended through a fault of this program, or through its end.
 func (s *steps) outcomeSoFar(c *call) string {
-	lines := append([]string{"What became of each step:"}, s.lines(c, nil)...)
+	lines := append([]string{"Outcome of each step:"}, s.lines(c, nil)...)
 	decisionID, key, _ := s.pending()
 	if decisionID != "" {
 		lines = append(lines, "decision_id: "+decisionID+".")
 	}
 	if key == "" {
-		return strings.Join(append(lines, "Look in LoopGrid before you repeat it."), "\n")
+		return strings.Join(append(lines, "Check in LoopGrid before repeating the call."), "\n")
 	}
 	return strings.Join(append(lines, c.repeatHint(key)), "\n")
 }

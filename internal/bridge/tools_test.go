@@ -230,7 +230,7 @@ func TestVerify(t *testing.T) {
 	assert.Equal(t, "5", r.member(t, "failures_omitted"))
 	require.Len(t, r.Content, 2)
 	assert.Equal(t, "NOT VALID: LoopGrid's check of the workspace's chain failed. Evidence was altered, lost or forked. Tell a person, and do not rely on this record.\n"+
-		"The first failure that LoopGrid reports: event evt_9, content_hash_mismatch, signature_invalid.", r.Content[1].Text)
+		"The first failure LoopGrid reports: event evt_9, content_hash_mismatch, signature_invalid.", r.Content[1].Text)
 	s.answerWith("", 200, "application/json", `{"valid":"yes"}`)
 	assert.Contains(t, x.fails("loopgrid.verify_evidence", `{"decision_id":"`+id+`"}`), "it does not say whether the chain is valid")
 }

@@ -18,8 +18,8 @@ func verifyEvidenceTool() *tool {
 	return &tool{
 		name:  "verify_evidence",
 		title: "Verify evidence",
-		description: "Have LoopGrid check the signatures and the hash chain of the decision's whole workspace. " +
-			"valid:false means that evidence was altered. It changes nothing, and takes longer as the ledger grows.",
+		description: "Have LoopGrid check the signatures and hash chain of the decision's whole workspace. " +
+			"valid:false means that evidence was altered, lost or forked. It changes nothing, and takes longer as the ledger grows.",
 		parameters: []parameter{decisionID()},
 		results: []result{
 			{name: "decision_id", kind: "string", required: true},
@@ -76,7 +76,7 @@ func (c *call) notValid(verification jsontext.Value) string {
 			text, _ := evidence.Unquote(reason)
 			reasons = append(reasons, c.word(text))
 		}
-		lines = append(lines, "The first failure that LoopGrid reports: event "+strings.Join(reasons, ", ")+".")
+		lines = append(lines, "The first failure LoopGrid reports: event "+strings.Join(reasons, ", ")+".")
 		break
 	}
 	return strings.Join(lines, "\n")

@@ -33,18 +33,18 @@ type WarningCode struct{ Code, Meaning string }
 // WarningCodes lists every code, sorted.
 func WarningCodes() []WarningCode {
 	meanings := map[warningCode]string{
-		commitmentMismatch: "LoopGrid recorded something, but its hash is not the hash of what was sent. Tell the operator and do not rely on the record.",
-		largeInteger:       "An argument holds an integer of absolute value 2^53 or more, however it is spelled. It is recorded as it arrived, but hosts written in JavaScript round such numbers before they send them. If it is an id, send it as a string.",
-		noFormShown:        "A review was recorded for a host that shows no forms: nobody but the host made sure that a person decided. LOOPGRID_MCP_REVIEW_CONFIRMATION=required records nothing there.",
-		lineBreakers:       "A text holds U+2028, U+2029 or U+0085. It is recorded exactly as sent, but loopgrid-verify 0.1.0 cannot read a bundle that discloses it.",
-		otherWorkspace:     "The evidence belongs to another workspace than LOOPGRID_WORKSPACE: a LoopGrid without keys accepts decisions of any workspace.",
-		policyRedacted:     "The workspace's redaction_fields hide the policy's result, even from LoopGrid itself: it answers 500 to everything about this decision from now on.",
-		writeLockOff:       "LOOPGRID_MCP_WRITE_LOCK=off although this LoopGrid does not run on PostgreSQL: two writes at once break its chain for good.",
-		policyNotEnforced:  "The decision is in privacy mode proof_only, where LoopGrid cannot see the policy's result: it will neither refuse an action that the policy blocks nor take a review.",
-		policyResultHidden: "The policy's result was recorded by an earlier call, and the decision's privacy mode does not show it.",
-		privacyModeDiffers: "The decision was recorded before in another privacy mode than the one requested now; that mode stays.",
+		commitmentMismatch: "LoopGrid recorded evidence, but the hash it returned does not match what was sent. Tell the operator, and do not rely on the record.",
+		largeInteger:       "An argument contains an integer whose absolute value is 2^53 or more, in any notation. It is recorded exactly as received, but hosts written in JavaScript round such numbers before sending them. If it is an ID, send it as a string.",
+		noFormShown:        "A review was recorded from a host that cannot show forms, so only the host could make sure that a person decided. With LOOPGRID_MCP_REVIEW_CONFIRMATION=required, such reviews are not recorded.",
+		lineBreakers:       "A text contains U+2028, U+2029 or U+0085. It is recorded exactly as sent, but loopgrid-verify 0.1.0 cannot read a bundle that discloses it.",
+		otherWorkspace:     "The evidence belongs to a workspace other than LOOPGRID_WORKSPACE: a LoopGrid without keys accepts decisions from any workspace.",
+		policyRedacted:     "The workspace's redaction_fields hide the policy's result, even from LoopGrid itself: from now on it answers 500 to every request about this decision.",
+		writeLockOff:       "LOOPGRID_MCP_WRITE_LOCK=off, but this LoopGrid does not run on PostgreSQL: two simultaneous writes break its chain for good.",
+		policyNotEnforced:  "The decision is in privacy mode proof_only, where LoopGrid cannot see the policy's result: it neither refuses an action that the policy blocks nor accepts a review.",
+		policyResultHidden: "The policy's result was recorded by an earlier call, and the decision's privacy mode hides it.",
+		privacyModeDiffers: "The decision was already recorded in a privacy mode other than the one now requested; the recorded mode remains in force.",
 		sandboxWarning:     "The evidence was recorded in a sandbox, not in LoopGrid. It is lost when the sandbox ends and proves nothing.",
-		stepsNotChecked:    "A repeated call could not read which of its steps were recorded before. Steps that this program recorded are not recorded twice; steps that another program recorded may be.",
+		stepsNotChecked:    "A repeated call could not read which of its steps were already recorded. Steps recorded by this program are not recorded twice; steps recorded by another program may be.",
 	}
 	var all []WarningCode
 	for code, meaning := range meanings {
@@ -65,12 +65,12 @@ func (c *call) warn(code warningCode, message string) {
 }
 
 func (c *call) warnLineBreakers(what string) {
-	c.warn(lineBreakers, what+" holds U+2028, U+2029 or U+0085. It is recorded exactly as sent, but loopgrid-verify 0.1.0 cannot read an evidence bundle that discloses it.")
+	c.warn(lineBreakers, what+" contains U+2028, U+2029 or U+0085. It is recorded exactly as sent, but loopgrid-verify 0.1.0 cannot read an evidence bundle that discloses it.")
 }
 
 func (c *call) warnMismatch(f fidelity) {
 	if f == differs {
-		c.warn(commitmentMismatch, "LoopGrid recorded evidence, but the hash that it returned is not the hash of what was sent. Tell the operator, and do not rely on this record.")
+		c.warn(commitmentMismatch, "LoopGrid recorded evidence, but the hash it returned does not match what was sent. Tell the operator, and do not rely on this record.")
 	}
 }
 

@@ -314,7 +314,7 @@ func TestAnUnreadStderrStopsNothing(t *testing.T) {
 	var out bytes.Buffer
 	code := cli.Run(t.Context(), cli.Process{Args: []string{"loopgrid-mcp"}, Stdin: strings.NewReader(in.String()), Stdout: &out, Stderr: stderr})
 	assert.Equal(t, 0, code)
-	assert.Positive(t, strings.Count(out.String(), "decision_id: required, and missing"))
+	assert.Positive(t, strings.Count(out.String(), "decision_id: required but missing"))
 }
 
 // full is a disk without room.
