@@ -134,5 +134,8 @@ publish-test: ## Publish dist twice to registries on this machine; needs npm and
 dist-test: ## Install each artefact of dist/ for this platform from disk, and use it.
 	$(GO) run ./scripts/dist-test
 
+validate: ## Run everything that a release is validated by, and write VALIDATION.md; takes an hour.
+	$(GO) run ./scripts/validate
+
 clean: ## Remove what was built.
 	rm -rf bin dist

@@ -26,7 +26,7 @@ type arguments struct {
 	withLargeIntegers []string
 }
 
-// text returns a text argument, or its default where it is absent.
+// text returns a text argument, or its default if it is absent.
 func (a *arguments) text(name string) string {
 	if v, ok := a.given[name]; ok {
 		s, _ := evidence.Unquote(v)
@@ -35,10 +35,10 @@ func (a *arguments) text(name string) string {
 	return a.parameter(name).fallback
 }
 
-// object returns an object argument as the caller wrote it; nil where it is absent.
+// object returns an object argument as the caller wrote it; nil if it is absent.
 func (a *arguments) object(name string) jsontext.Value { return a.given[name] }
 
-// boolean returns a boolean argument, or its default where it is absent.
+// boolean returns a boolean argument, or its default if it is absent.
 func (a *arguments) boolean(name string) bool {
 	if v, ok := a.given[name]; ok {
 		return v.Kind() == 't'
@@ -63,10 +63,9 @@ const (
 // waitForPrevious is an argument that Gemini CLI adds to every tool and tells its model to send.
 const waitForPrevious = "wait_for_previous"
 
-// check reads the raw arguments of a call. It returns all problems: those of the parameters in the order of the table, then the
-// arguments that do not exist. No problem shows what was sent for an argument.
+// check reads the raw arguments of a call. It returns all problems: those of the parameters in their order, then the arguments that do
+// not exist. No problem shows what was sent for an argument.
 func (t *tool) check(raw []byte) (*arguments, []string) {
-	a := &arguments{tool: t, given: make(map[string]jsontext.Value, len(t.parameters))}
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = []byte("{}")
 	}
@@ -76,48 +75,72 @@ func (t *tool) check(raw []byte) (*arguments, []string) {
 	if err := evidence.ShallowObject(raw); err != nil {
 		return nil, []string{"arguments: " + err.Error()}
 	}
-	values := make(map[string]jsontext.Value, len(t.parameters))
-	twice := map[string]bool{}
-	var unknown []string // not all of them: a line can hold a million
-	unknownMore := 0
-	for name, value := range evidence.Members(raw) {
-		_, given := values[name]
-		switch {
-		case name == waitForPrevious, slices.Contains(unknown, name):
-		case given:
-			twice[name] = true
-		case t.has(name):
-			values[name] = value
-		case len(unknown) == maxUnknownShown:
-			unknownMore++
-		default:
-			unknown = append(unknown, name)
-		}
-	}
+	sent := t.sort(raw)
+	a := &arguments{tool: t, given: make(map[string]jsontext.Value, len(t.parameters))}
 	var problems []string
 	for i := range t.parameters {
 		p := &t.parameters[i]
-		if twice[p.name] {
+		if sent.twice[p.name] {
 			problems = append(problems, p.name+": given twice; send it once")
 			continue
 		}
-		value, reason := p.check(values[p.name])
-		if reason != "" {
+		value, reason := p.check(sent.values[p.name])
+		switch {
+		case reason != "":
 			problems = append(problems, p.name+reason)
-			continue
-		}
-		if value != nil {
-			a.given[p.name] = value
-			if evidence.HasLineBreakers(value) {
-				a.withLineBreakers = append(a.withLineBreakers, p.name)
-			}
-			if evidence.HasLargeIntegers(value) {
-				a.withLargeIntegers = append(a.withLargeIntegers, p.name)
-			}
+		case value != nil:
+			a.take(p.name, value)
 		}
 	}
+	if problems = append(problems, t.unknownProblems(&sent)...); len(problems) > 0 {
+		return nil, problems
+	}
+	return a, nil
+}
+
+// take keeps a checked value.
+func (a *arguments) take(name string, value jsontext.Value) {
+	a.given[name] = value
+	if evidence.HasLineBreakers(value) {
+		a.withLineBreakers = append(a.withLineBreakers, name)
+	}
+	if evidence.HasLargeIntegers(value) {
+		a.withLargeIntegers = append(a.withLargeIntegers, name)
+	}
+}
+
+// sentArguments are the arguments of a call by what is known of their names.
+type sentArguments struct {
+	values      map[string]jsontext.Value // of names that exist
+	twice       map[string]bool
+	unknown     []string // no more than maxUnknownShown: a line can hold a million
+	unknownMore int
+}
+
+func (t *tool) sort(raw []byte) sentArguments {
+	sent := sentArguments{values: make(map[string]jsontext.Value, len(t.parameters)), twice: map[string]bool{}}
+	for name, value := range evidence.Members(raw) {
+		_, given := sent.values[name]
+		switch {
+		case name == waitForPrevious, slices.Contains(sent.unknown, name):
+		case given:
+			sent.twice[name] = true
+		case t.has(name):
+			sent.values[name] = value
+		case len(sent.unknown) == maxUnknownShown:
+			sent.unknownMore++
+		default:
+			sent.unknown = append(sent.unknown, name)
+		}
+	}
+	return sent
+}
+
+// unknownProblems says what is wrong with the names that do not exist. It lists those that do at most once.
+func (t *tool) unknownProblems(sent *sentArguments) []string {
+	var problems []string
 	listed := false
-	for _, name := range unknown {
+	for _, name := range sent.unknown {
 		problem := quoteName(name) + ": unknown argument"
 		if near := config.Nearest(name, t.argumentNames()); near != "" {
 			problem += "; did you mean " + near + "?"
@@ -127,13 +150,10 @@ func (t *tool) check(raw []byte) (*arguments, []string) {
 		}
 		problems = append(problems, problem)
 	}
-	if unknownMore > 0 {
-		problems = append(problems, fmt.Sprintf("and %d more unknown arguments", unknownMore))
+	if sent.unknownMore > 0 {
+		problems = append(problems, fmt.Sprintf("and %d more unknown arguments", sent.unknownMore))
 	}
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	return a, nil
+	return problems
 }
 
 func (t *tool) has(name string) bool {
@@ -145,7 +165,7 @@ func (t *tool) has(name string) bool {
 	return false
 }
 
-// check checks one argument and returns the value to use, nil where it is absent. The reason begins with ": " or with a path.
+// check checks one argument and returns the value to use, nil if it is absent. The reason begins with ": " or with a path.
 func (p *parameter) check(value jsontext.Value) (jsontext.Value, string) {
 	kind := value.Kind()
 	empty := value == nil || kind == 'n' || string(value) == `""`
@@ -196,8 +216,8 @@ func (p *parameter) checkText(value jsontext.Value) (jsontext.Value, string) {
 	return value, ""
 }
 
-// checkObject also takes a string that holds an object, as some models write it: what is meant is clear, and the object inside is
-// checked as strictly as one that was sent plainly.
+// checkObject also accepts a string that holds an object, as some models write it: the intent is clear, and the object inside is checked
+// as strictly as any other.
 func (p *parameter) checkObject(value jsontext.Value) (jsontext.Value, string) {
 	if value.Kind() == '"' {
 		if err := evidence.CheckValue(value); err != nil {

@@ -148,12 +148,12 @@ func instructions(s spelling) string {
 }
 
 // specVersion returns the spec_version of the service's decisions, from its health; empty if it cannot be read. It is read once.
-func (b *Bridge) specVersion(ctx context.Context) string {
+func (b *Bridge) specVersion(ctx context.Context, turn *loopgrid.Turn) string {
 	b.mu.Lock()
 	profile := b.profile
 	b.mu.Unlock()
 	if profile == "" {
-		health, err := b.client.Health(ctx)
+		health, err := turn.Health(ctx)
 		if err != nil || health.EvidenceProfile == "" {
 			return ""
 		}

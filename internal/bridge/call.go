@@ -111,9 +111,10 @@ func (c *call) badConfiguration(problems []config.Problem) *mcp.CallToolResult {
 	return failed(append(lines, "Nothing was sent. Nothing was recorded. Tell the operator of this server.")...)
 }
 
-// internalError is the error of a call that failed through a fault of this program.
+// internalError is the error of a call that failed through a fault of this program. Its turn may be released by then: a panic has left
+// the handler.
 func (c *call) internalError(what string) *mcp.CallToolResult {
-	if turn := c.turnOf(c); turn != nil && turn.Sent() {
+	if c.turn != nil && c.turn.Sent() {
 		return failed("Outcome unknown: loopgrid-mcp failed with an internal error; "+what+".", c.steps.outcomeSoFar(c))
 	}
 	return failed("Not recorded: loopgrid-mcp failed with an internal error; "+what+".", "Nothing was recorded.")
@@ -131,9 +132,14 @@ func (c *call) idempotencyKey() (key string, given bool) {
 // takeTurn waits for the call's turn at the ledger; what it will record is expected in c.steps by then. The error says that nothing was
 // sent. The caller calls release once it has recorded what it can.
 func (c *call) takeTurn(ctx context.Context) (release func(), err error) {
-	c.progress.step("waiting for other writes to this workspace")
-	if err := c.turn.Begin(ctx); err != nil {
+	c.progress.step("waiting for other writes to this LoopGrid")
+	decisionID, key, _ := c.steps.pending()
+	err = c.turn.Begin(ctx, loopgrid.Subject{DecisionID: decisionID, IdempotencyKey: key, Review: key == ""})
+	if err != nil {
 		return nil, err
+	}
+	if c.turn.Unlocked() {
+		c.warn(writeLockOff, "LOOPGRID_MCP_WRITE_LOCK=off, and this LoopGrid does not run on PostgreSQL: two writes at once break its chain for good. Tell the operator.")
 	}
 	c.mu.Lock()
 	c.writing[c] = true

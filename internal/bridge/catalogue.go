@@ -22,7 +22,7 @@ func catalogue() []*tool {
 type tool struct {
 	name        string // record_decision: the last part of the name in every spelling
 	title       string
-	description string // {record_decision} stands for the name of that tool, in the spelling of the client
+	description string // {record_decision} becomes the name of that tool in the spelling of the client
 	parameters  []parameter
 	results     []result
 	annotations mcp.ToolAnnotations

@@ -10,6 +10,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
 const decideSlowly = `{"decision_type":"t","proposed_action":{},"model_output":{},"idempotency_key":"k"}`
@@ -31,7 +33,9 @@ func TestPanicInTheMiddleOfADecision(t *testing.T) {
 		return nil, nil //nolint:nilnil // the sandbox answers
 	}
 	s.mu.Unlock()
-	golden(t, "texts/panic.txt", []byte(normal(x.fails("loopgrid.record_decision", decideSlowly))))
+	text := x.fails("loopgrid.record_decision", decideSlowly)
+	assert.True(t, strings.HasPrefix(text, "Outcome unknown: "), text)
+	golden(t, "texts/panic.txt", []byte(normal(text)))
 	assert.Contains(t, x.log.String(), "msg=panic")
 	assert.Contains(t, x.log.String(), "goroutine ")
 	assert.NotContains(t, x.log.String(), "4111111111111111")
@@ -122,7 +126,7 @@ func TestAWriteWithoutAnswerAtTheEnd(t *testing.T) {
 				go func() {
 					w := x.client.NewTurn()
 					defer w.End()
-					turn <- w.Begin(t.Context())
+					turn <- w.Begin(t.Context(), loopgrid.Subject{})
 				}()
 				synctest.Wait()
 				assert.Empty(t, turn, "the turn is not given up")
@@ -304,7 +308,8 @@ func TestReviewWithoutAnswer(t *testing.T) {
 			func(t *testing.T, r result) {
 				t.Helper()
 				assert.True(t, r.IsError)
-				assert.Contains(t, r.text(), "Not recorded: the review of decision")
+				assert.Contains(t, r.text(), "Outcome unknown: the review of decision")
+				assert.Contains(t, r.text(), "LoopGrid does not show it so far; it may still arrive. Do not send it again before a person has looked in LoopGrid.")
 			},
 		},
 		"another one": {

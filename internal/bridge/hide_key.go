@@ -79,7 +79,7 @@ func (k *keyPieces) learn(key, words string) {
 	}
 	k.whole = append(k.whole, key)
 	k.addPieces(randomPart(key), words)
-	for shift := range 3 { // how the key stands in groups of three bytes
+	for shift := range 3 { // how the key falls into groups of three bytes
 		padded := append(make([]byte, shift), randomPart(key)...)
 		encoded := base64.RawStdEncoding.EncodeToString(padded[:len(padded)/3*3])
 		encoded = encoded[min(len(encoded), (shift*8+5)/6):] // without what depends on the bytes before

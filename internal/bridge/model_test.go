@@ -266,7 +266,7 @@ func (p *program) round() {
 // than one of its three steps.
 func (p *program) settle() {
 	p.behave()
-	time.Sleep(10 * time.Second) // A short time-out is no time to wait for an unanswered write.
+	time.Sleep(30 * time.Second) // A short time-out is no time to wait for an unanswered write.
 	for _, c := range p.calls {
 		for tries := 0; c.unsettled(); tries++ {
 			if tries == 3 {

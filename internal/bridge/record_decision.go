@@ -16,7 +16,7 @@ func recordDecisionTool() *tool {
 	return &tool{
 		name:  "record_decision",
 		title: "Record a decision",
-		description: "Record a consequential decision before acting on it: what is proposed, on whose authority, and if asked for what a LoopGrid policy says. " +
+		description: "Record a consequential decision before acting on it: the proposal, the authority behind it and, on request, what a LoopGrid policy says. " +
 			"It only records. Follow the next field of the result before acting.",
 		parameters: []parameter{
 			{name: "decision_type", kind: textKind, required: true, limit: 120, description: "Kind of decision, e.g. customer_refund."},
@@ -96,15 +96,31 @@ func (d *decisionCall) record(ctx context.Context) *mcp.CallToolResult {
 	d.created = created
 	d.steps.setDecisionID(created.DecisionID)
 	d.warnSandbox(created.Sandbox)
-	if refusal := d.compareCreated(ctx); refusal != nil {
-		return refusal
-	}
+	d.warnWorkspace(created.Event.WorkspaceID)
 	d.steps.set("decision", recordedNow)
 	if d.replayed() {
-		d.steps.set("decision", alreadyThere)
-		d.readRecord(ctx)
+		if refusal := d.compareWithReplay(ctx); refusal != nil {
+			return refusal
+		}
 	}
-	var failure error
+	d.warnPrivacyMode()
+	failure := d.recordSteps(ctx)
+	if failure != nil || d.steps.anyDiffers() {
+		return d.unfinished(failure)
+	}
+	return d.finished(ctx)
+}
+
+// recordSteps appends what was asked for besides the decision. The error is that of the step that failed.
+func (d *decisionCall) recordSteps(ctx context.Context) (failure error) {
+	if d.replayed() && len(d.pendingSteps()) > 0 {
+		if failure = d.readRecord(ctx); failure != nil {
+			for _, step := range d.pendingSteps() {
+				d.steps.set(step, notSent)
+			}
+			return failure
+		}
+	}
 	if output := d.args.object("model_output"); output != nil {
 		failure = d.recordModel(ctx, output)
 	}
@@ -115,10 +131,12 @@ func (d *decisionCall) record(ctx context.Context) *mcp.CallToolResult {
 			d.steps.set("policy_event", notSent)
 		}
 	}
-	if failure != nil || d.steps.anyDiffers() {
-		return d.unfinished(failure)
-	}
-	return d.finished()
+	return failure
+}
+
+func (d *decisionCall) pendingSteps() []string {
+	_, _, pending := d.steps.pending()
+	return pending
 }
 
 // prepare builds the decision from the arguments.
@@ -144,25 +162,32 @@ func (d *decisionCall) prepare() {
 		Metadata:       evidence.Merge(d.args.object("metadata"), field("source", "loopgrid-mcp")),
 		PrivacyMode:    d.args.text("privacy_mode"),
 		IdempotencyKey: d.key,
+		FreshKey:       !d.given,
 	}
 }
 
 // replayed says whether the caller's key found an earlier decision. A replay under a key of our own is only this call's own repeat.
 func (d *decisionCall) replayed() bool { return d.created.Replayed && d.given }
 
-// compareCreated checks that the event that came back is the decision that was sent. The service compares nothing on a replay.
-func (d *decisionCall) compareCreated(ctx context.Context) *mcp.CallToolResult {
+// compareWithReplay checks that the event that the key found is the decision that was sent: the service compares nothing. Other calls may
+// write meanwhile: asking LoopGrid takes long where its ledger is long.
+func (d *decisionCall) compareWithReplay(ctx context.Context) *mcp.CallToolResult {
 	event := &d.created.Event
+	d.turn.Suspend()
 	d.fidelity = d.commitmentOfCreated(ctx)
-	if d.replayed() && (d.fidelity == differs || event.EventType != "" && event.EventType != "decision_created") {
+	if d.fidelity == differs || event.EventType != "" && event.EventType != "decision_created" {
 		d.steps.set("decision", notRecorded)
 		return d.usedForSomethingElse("the decision", d.key, event)
 	}
-	d.warnMismatch(d.fidelity)
-	if mode := d.decision.PrivacyMode; mode != "" && event.PrivacyMode != "" && event.PrivacyMode != mode {
-		d.warn(privacyModeDiffers, "The decision is recorded in privacy mode "+d.word(event.PrivacyMode)+", not in "+mode+".")
-	}
+	d.steps.set("decision", alreadyThere)
 	return nil
+}
+
+func (d *decisionCall) warnPrivacyMode() {
+	recorded := d.created.Event.PrivacyMode
+	if mode := d.decision.PrivacyMode; mode != "" && recorded != "" && recorded != mode {
+		d.warn(privacyModeDiffers, "The decision is recorded in privacy mode "+d.word(recorded)+", not in "+mode+".")
+	}
 }
 
 // commitmentOfCreated compares the hash of decision_created, whose payload also holds the service's spec_version: the one that it
@@ -178,25 +203,23 @@ func (d *decisionCall) commitmentOfCreated(ctx context.Context) fidelity {
 	if f != differs || visible {
 		return f
 	}
-	if version = d.specVersion(ctx); version == "" || version == loopgrid.DefaultSpecVersion {
+	if version = d.specVersion(ctx, d.turn); version == "" || version == loopgrid.DefaultSpecVersion {
 		return f
 	}
 	return compareCommitment(event, d.decision.Payload(version))
 }
 
-// readRecord reads what the earlier call recorded, if this one asks for a step that may be there already.
-func (d *decisionCall) readRecord(ctx context.Context) {
-	if d.args.object("model_output") == nil && d.args.text("policy_id") == "" {
-		return
-	}
+// readRecord reads what the earlier call recorded, and takes the turn again. The error says that the turn did not come back in time.
+func (d *decisionCall) readRecord(ctx context.Context) error {
 	d.progress.step("reading what is already recorded")
 	record, err := d.turn.GetDecision(ctx, d.created.DecisionID)
 	if err != nil {
 		d.warn(stepsNotChecked, "Could not read which steps were recorded before. "+capitalized(d.whatHappened(err))+
 			" Steps that this program recorded are not recorded twice; steps that another program recorded may be.")
-		return
 	}
 	d.existing = record
+	d.progress.step("waiting for other writes to this LoopGrid")
+	return d.turn.Resume(ctx)
 }
 
 // stepKey is the idempotency key of a step. It follows from the call's key alone, and no caller chooses such a key by accident.
@@ -208,7 +231,7 @@ func (d *decisionCall) stepKey(step string) string {
 // recordModel appends model_completed, unless a replay finds one: an equal one counts whatever its key, and another one stays.
 func (d *decisionCall) recordModel(ctx context.Context, output jsontext.Value) error {
 	sent := &loopgrid.NewEvent{
-		EventType: "model_completed", ActorType: "agent", ActorID: d.args.text("agent_id"), Payload: output, IdempotencyKey: d.stepKey("model"),
+		EventType: "model_completed", ActorType: "agent", ActorID: d.args.text("agent_id"), Payload: output, IdempotencyKey: d.stepKey("model"), FreshKey: !d.given,
 	}
 	if d.existing != nil {
 		var other *loopgrid.Event
@@ -252,9 +275,6 @@ func (d *decisionCall) stepDone(step string, f fidelity) {
 	if d.existing != nil { // otherwise it may have been found under its key
 		d.appended++
 	}
-	if f == differs && d.fidelity != differs {
-		d.warnMismatch(f)
-	}
 	d.fidelity = max(d.fidelity, f)
 }
 
@@ -272,7 +292,7 @@ func (d *decisionCall) recordPolicy(ctx context.Context, policy string) error {
 		return err
 	}
 	sent := &loopgrid.NewEvent{
-		EventType: "policy_evaluated", ActorType: "policy", ActorID: policy, Payload: evaluation.Raw, IdempotencyKey: d.stepKey("policy"),
+		EventType: "policy_evaluated", ActorType: "policy", ActorID: policy, Payload: evaluation.Raw, IdempotencyKey: d.stepKey("policy"), FreshKey: !d.given,
 	}
 	d.progress.step("recording the policy's result")
 	event, _, err := d.turn.AppendEvent(ctx, d.created.DecisionID, sent)
@@ -280,6 +300,7 @@ func (d *decisionCall) recordPolicy(ctx context.Context, policy string) error {
 	case err == nil:
 	case conflict(err) != nil && conflict(err).Code == "policy_already_evaluated":
 		// One was recorded since the record was read, or the record could not be read.
+		d.turn.Suspend() // nothing more is recorded
 		if d.existing, err = d.turn.GetDecision(ctx, d.created.DecisionID); err == nil {
 			if e := d.recordedPolicy(); e != nil {
 				d.useRecordedPolicy(e, policy)
@@ -301,6 +322,10 @@ func (d *decisionCall) recordPolicy(ctx context.Context, policy string) error {
 	}
 	d.evaluation, d.policyResult = evaluation.Raw, evaluation.Decision
 	d.stepDone("policy_event", f)
+	if event.PrivacyMode == "redacted" && evidence.Get(event.Payload, "decision", "redacted").Kind() == 't' {
+		d.warn(policyRedacted, "The workspace's redaction_fields hide the policy's result, even from LoopGrid itself: it answers 500 to everything about this decision from now on. "+
+			"The operator must take decision out of redaction_fields; then record the decision again with a new idempotency_key.")
+	}
 	if mode := event.PrivacyMode; mode == "proof_only" {
 		d.warn(policyNotEnforced, "In privacy mode proof_only LoopGrid cannot see the policy's result: it will neither refuse an action that the policy blocks nor take a review.")
 	}
@@ -335,7 +360,12 @@ func (d *decisionCall) useRecordedPolicy(e *loopgrid.Event, policy string) {
 }
 
 // finished is the result of a call whose steps are all in the ledger.
-func (d *decisionCall) finished() *mcp.CallToolResult {
+func (d *decisionCall) finished(ctx context.Context) *mcp.CallToolResult {
+	d.turn.End() // what follows writes nothing
+	if !d.replayed() {
+		d.fidelity = max(d.fidelity, d.commitmentOfCreated(ctx))
+	}
+	d.warnMismatch(d.fidelity)
 	fields := []evidence.Field{
 		field("decision_id", d.created.DecisionID), field("next", d.next()),
 		flag("captured", true), flag("idempotent_replay", d.replayed()), flag("action_executed", false),
@@ -397,7 +427,7 @@ func (d *decisionCall) next() string {
 	case d.policyResult == "blocked":
 		return "blocked: No, do not act. The policy forbids the action."
 	case d.policyResult == "manual_review_required":
-		return "manual_review_required: No, do not act until a person has told you to: the policy could not judge the action. LoopGrid takes no review of such a decision and does not stop the action, so ask the person yourself."
+		return "manual_review_required: No, do not act until a person tells you to: the policy could not judge the action. LoopGrid takes no review of such a decision and does not stop the action, so ask the person yourself."
 	case d.policyResult == "":
 		return "unknown: No, do not act: the policy's result cannot be read here. Ask a person first."
 	default:

@@ -88,7 +88,7 @@ func TestNextByPolicyResult(t *testing.T) {
 		`{"amount":320}`:  "auto_allowed: Yes, you may act: the policy allows the action. After the action, call loopgrid.record_action.",
 		`{"amount":720}`:  "human_approval_required: No, do not act yet. A person must approve this decision first; loopgrid.get_evidence shows whether one has.",
 		`{"amount":1501}`: "blocked: No, do not act. The policy forbids the action.",
-		`{}`:              "manual_review_required: No, do not act until a person has told you to: the policy could not judge the action. LoopGrid takes no review of such a decision and does not stop the action, so ask the person yourself.",
+		`{}`:              "manual_review_required: No, do not act until a person tells you to: the policy could not judge the action. LoopGrid takes no review of such a decision and does not stop the action, so ask the person yourself.",
 	} {
 		x, _ := open(t)
 		assert.Equal(t, want, x.ok("loopgrid.record_decision", `{"decision_type":"t","policy_id":"refund-policy","proposed_action":`+action+`}`).str(t, "next"))

@@ -14,7 +14,7 @@ import (
 func (c *call) recordEvent(ctx context.Context, what string, sent *loopgrid.NewEvent, fields ...evidence.Field) *mcp.CallToolResult {
 	decisionID := c.args.text("decision_id")
 	key, given := c.idempotencyKey()
-	sent.IdempotencyKey = key
+	sent.IdempotencyKey, sent.FreshKey = key, !given
 	what += " of decision " + decisionID
 	c.steps.expect(decisionID, key, what)
 	release, err := c.takeTurn(ctx)
@@ -28,6 +28,7 @@ func (c *call) recordEvent(ctx context.Context, what string, sent *loopgrid.NewE
 		return c.writeFailed(what, err, key)
 	}
 	c.warnSandbox(sandbox)
+	c.warnWorkspace(event.WorkspaceID)
 	fidelity := compare(&event, sent)
 	if given && fidelity == differs {
 		return c.usedForSomethingElse(what, key, &event)

@@ -119,6 +119,7 @@ func (c *call) recordConfirmed(ctx context.Context, p proposal, r confirmed) *mc
 		return c.reviewFailed(p, err)
 	}
 	c.warnSandbox(reviewed.Sandbox)
+	c.warnWorkspace(reviewed.Event.WorkspaceID)
 	c.warnMismatch(compareCommitment(&reviewed.Event, r.review.Payload()))
 	return c.succeed(evidence.Merge(c.hide.json(reviewed.Raw, p.decisionID), field("human_confirmation", string(r.by)), optional("note", r.note), raw("warnings", c.warningList())))
 }
@@ -128,28 +129,47 @@ func (c *call) reviewFailed(p proposal, err error) *mcp.CallToolResult {
 	return failed("Not recorded: "+p.what()+". "+capitalized(c.whatHappened(err)), c.serviceSaid(err), c.remedyForReview(err))
 }
 
-// reviewSettles is how long a review without an answer may still be at work in the service.
+// reviewSettles is how long LoopGrid is asked for a review whose answer was lost.
 const reviewSettles = 6 * time.Second
 
 // settleReview finds out what became of a review whose answer was lost. The route takes no idempotency key, so it is not posted again;
-// LoopGrid is asked instead until the review is there, or can no longer arrive.
+// LoopGrid is asked instead. As long as it shows no review, this one may still arrive: something in between may have kept it.
 func (c *call) settleReview(ctx context.Context, p proposal, r confirmed, lost error) *mcp.CallToolResult {
 	c.progress.step("finding out whether the review was recorded")
-	for end := time.Now().Add(reviewSettles); ; {
+	unknown := func(why string) *mcp.CallToolResult {
+		c.failedWith("outcome unknown", lost)
+		return failed("Outcome unknown: "+p.what()+" may or may not be recorded. "+capitalized(c.whatHappened(lost)), c.serviceSaid(lost),
+			why+" Do not send it again before a person has looked in LoopGrid.")
+	}
+	why := "There was no time left to look it up."
+	for end := time.Now().Add(min(reviewSettles, c.turn.TimeLeft())); ; {
+		if c.turn.TimeLeft() <= 0 {
+			return unknown(why)
+		}
 		last := !time.Now().Before(end)
 		record, err := c.turn.GetDecision(ctx, p.decisionID)
-		if err != nil {
-			var api *loopgrid.APIError
-			if last || errors.As(err, &api) && (api.Status == http.StatusUnauthorized || api.Status == http.StatusForbidden) {
-				c.failedWith("outcome unknown", lost)
-				return failed("Outcome unknown: "+p.what()+" may or may not be recorded. "+capitalized(c.whatHappened(lost)), c.serviceSaid(lost),
-					"Could not look it up: "+c.whatHappened(err)+" Do not send it again before a person has looked in LoopGrid.", c.serviceSaid(err))
-			}
-		} else if event := reviewIn(record); event != nil {
+		var api *loopgrid.APIError
+		var event *loopgrid.Event
+		if err == nil {
+			event = reviewIn(record)
+		}
+		switch {
+		case errors.As(err, &api) && (api.Status == http.StatusUnauthorized || api.Status == http.StatusForbidden):
+			return unknown(sentences("Could not look it up: "+c.whatHappened(err), c.serviceSaid(err)))
+		case err != nil:
+			why = "Could not look it up: " + c.whatHappened(err)
+		case event == nil:
+			why = "LoopGrid does not show it so far; it may still arrive."
+		case isReview(event, r.review):
 			c.turn.Settled()
 			return c.foundReview(p, r, event)
-		} else if last {
-			return c.reviewFailed(p, lost)
+		case last:
+			return c.otherReview(p, event)
+		default:
+			why = "LoopGrid shows another review: " + c.describe(event) + "."
+		}
+		if last {
+			return unknown(why)
 		}
 		time.Sleep(min(time.Second, max(0, time.Until(end))))
 	}
@@ -160,13 +180,16 @@ func reviewIn(record *loopgrid.DecisionRecord) *loopgrid.Event {
 	return firstOf(record, "human_approved", "human_rejected")
 }
 
-// foundReview is the result of a review that was found after its answer was lost: ours, or somebody else's.
+// foundReview is the result of a review that was found after its answer was lost.
 func (c *call) foundReview(p proposal, r confirmed, event *loopgrid.Event) *mcp.CallToolResult {
-	if !isReview(event, r.review) {
-		c.outcome = "not recorded"
-		return failed("Not recorded: "+p.what()+". Another review is recorded: "+c.describe(event)+".", c.remedyForConflict("review_already_recorded"))
-	}
+	c.warnWorkspace(event.WorkspaceID)
 	return c.success(field("decision_id", p.decisionID), c.service("review", event.Raw), field("state", r.review.Action), field("human_confirmation", string(r.by)), optional("note", r.note))
+}
+
+// otherReview is the error of a review in whose place another one is recorded: LoopGrid takes no second one.
+func (c *call) otherReview(p proposal, event *loopgrid.Event) *mcp.CallToolResult {
+	c.outcome = "not recorded"
+	return failed("Not recorded: "+p.what()+". Another review is recorded: "+c.describe(event)+".", c.remedyForConflict("review_already_recorded"))
 }
 
 // isReview says whether an event is what was recorded of a review.

@@ -1109,7 +1109,11 @@ func TestAReviewWithoutAnAnswerOfLoopGrid(t *testing.T) {
 		lost func(s *service, id string) // what happens besides to the review that is lost
 		want string
 	}{
-		{"it never arrived", func(*service, string) {}, "Not recorded: the review of decision dec_ID. The connection to LoopGrid ended before POST /api/v1/decisions/{id}/review was answered (at loopgrid.test:80)."},
+		{
+			"it never arrived", func(*service, string) {},
+			"Outcome unknown: the review of decision dec_ID may or may not be recorded. The connection to LoopGrid ended before POST /api/v1/decisions/{id}/review was answered (at loopgrid.test:80).\n" +
+				"LoopGrid does not show it so far; it may still arrive. Do not send it again before a person has looked in LoopGrid.",
+		},
 		{"another was there first", func(s *service, id string) {
 			appendEvent(s.t, s, id, `{"event_type":"human_rejected","actor_type":"human","actor_id":"bob","payload":{"approved":false}}`)
 		}, "Not recorded: the review of decision dec_ID. Another review is recorded: a human_rejected event by human bob of decision dec_ID."},

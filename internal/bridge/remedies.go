@@ -17,8 +17,8 @@ import (
 
 // This file turns errors into what a model or a person reads: what happened, what the service said, and what to do about it.
 
-// whatHappened is an error as one sentence of ours, which begins in lower case. What the service said is left to [call.serviceSaid]; only LoopGrid's codes, such as
-// approval_required, are named here.
+// whatHappened is an error as one sentence of ours, which begins in lower case. It names LoopGrid's codes, such as approval_required; what
+// else the service said is left to [call.serviceSaid].
 func (c *call) whatHappened(err error) string {
 	if api, ok := errors.AsType[*loopgrid.APIError](err); ok {
 		text := api.Summary()
@@ -35,8 +35,8 @@ func (c *call) whatHappened(err error) string {
 	return text
 }
 
-// serviceSaid quotes what LoopGrid said about an error; empty if it said nothing. It goes on a line of
-// its own: whatever it reads like, it is theirs.
+// serviceSaid quotes what LoopGrid said about an error; empty if it said nothing. It goes on a line of its own: whatever it reads like, it
+// is not ours.
 func (c *call) serviceSaid(err error) string {
 	api, ok := errors.AsType[*loopgrid.APIError](err)
 	if !ok || api.Detail == "" {
@@ -248,7 +248,7 @@ func (c *call) remedyForDownload(err error) string {
 	case errors.Is(err, bundle.ErrTarget):
 		return "The operator should look at that file: it is not a regular file, or another program has it open."
 	case errors.Is(err, bundle.ErrNotWhole):
-		return "Call again. If it happens again, the operator should check what is between this program and LoopGrid."
+		return "Call again. If it happens again, the operator should check the proxies between this program and LoopGrid."
 	case errors.Is(err, bundle.ErrOtherDecision), errors.Is(err, bundle.ErrDisclosure):
 		return "LoopGrid sent something else than it was asked for: the operator should check the service at LOOPGRID_BASE_URL."
 	default:

@@ -43,6 +43,7 @@ func verifyEvidence(ctx context.Context, c *call) *mcp.CallToolResult {
 	if err != nil {
 		return c.readFailed(ctx, "Not verified:", err, c.remedy(err))
 	}
+	c.warnWorkspace(evidence.GetText(v.Raw, "workspace_id"))
 	verification, omitted := firstFailures(v.Raw)
 	answer := c.success(
 		field("decision_id", id), c.service("verification", verification), flag("offline_verifier_used", false),

@@ -17,11 +17,14 @@ const (
 	largeInteger       warningCode = "large_integer"
 	lineBreakers       warningCode = "line_breakers"
 	noFormShown        warningCode = "no_form_shown"
+	otherWorkspace     warningCode = "other_workspace"
 	policyNotEnforced  warningCode = "policy_not_enforced"
+	policyRedacted     warningCode = "policy_result_redacted"
 	policyResultHidden warningCode = "policy_result_hidden"
 	privacyModeDiffers warningCode = "privacy_mode_differs"
 	sandboxWarning     warningCode = "sandbox"
 	stepsNotChecked    warningCode = "steps_not_checked"
+	writeLockOff       warningCode = "write_lock_off"
 )
 
 // WarningCode is a code that can stand in the warnings of a result, and what it means.
@@ -34,6 +37,9 @@ func WarningCodes() []WarningCode {
 		largeInteger:       "An argument holds an integer of absolute value 2^53 or more, however it is spelled. It is recorded as it arrived, but hosts written in JavaScript round such numbers before they send them. If it is an id, send it as a string.",
 		noFormShown:        "A review was recorded for a host that shows no forms: nobody but the host made sure that a person decided. LOOPGRID_MCP_REVIEW_CONFIRMATION=required records nothing there.",
 		lineBreakers:       "A text holds U+2028, U+2029 or U+0085. It is recorded exactly as sent, but loopgrid-verify 0.1.0 cannot read a bundle that discloses it.",
+		otherWorkspace:     "The evidence belongs to another workspace than LOOPGRID_WORKSPACE: a LoopGrid without keys accepts decisions of any workspace.",
+		policyRedacted:     "The workspace's redaction_fields hide the policy's result, even from LoopGrid itself: it answers 500 to everything about this decision from now on.",
+		writeLockOff:       "LOOPGRID_MCP_WRITE_LOCK=off although this LoopGrid does not run on PostgreSQL: two writes at once break its chain for good.",
 		policyNotEnforced:  "The decision is in privacy mode proof_only, where LoopGrid cannot see the policy's result: it will neither refuse an action that the policy blocks nor take a review.",
 		policyResultHidden: "The policy's result was recorded by an earlier call, and the decision's privacy mode does not show it.",
 		privacyModeDiffers: "The decision was recorded before in another privacy mode than the one requested now; that mode stays.",
@@ -72,6 +78,14 @@ func (c *call) warnMismatch(f fidelity) {
 func (c *call) warnSandbox(sandbox bool) {
 	if sandbox && !slices.ContainsFunc(c.warnings, func(w warning) bool { return w.code == sandboxWarning }) {
 		c.warn(sandboxWarning, "This was recorded in a sandbox, not in LoopGrid: it is lost when the sandbox ends and proves nothing.")
+	}
+}
+
+// warnWorkspace marks evidence of another workspace than the operator's, once a call.
+func (c *call) warnWorkspace(id string) {
+	isKnown := slices.ContainsFunc(c.warnings, func(w warning) bool { return w.code == otherWorkspace })
+	if id != "" && id != c.settings.Workspace && !isKnown {
+		c.warn(otherWorkspace, "This belongs to the workspace "+c.word(id)+", not to "+c.word(c.settings.Workspace)+" (LOOPGRID_WORKSPACE). Check decision_id, and tell the operator.")
 	}
 }
 

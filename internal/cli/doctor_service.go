@@ -130,8 +130,11 @@ func (d *doctor) checkSystem(ctx context.Context) {
 		return
 	}
 	provider := "database provider: " + known(info.Database)
-	if info.Database == "sqlite" {
+	switch info.Database {
+	case "sqlite":
 		provider += " (writes must not overlap: programs of one user on this machine take turns, other users, containers and machines do not)"
+	case "postgresql":
+		provider += " (it orders writes itself)"
 	}
 	d.info(idProvider, provider)
 	if d.settings.WriteLock == config.WriteLockOff {

@@ -274,6 +274,7 @@ func TestDoctorOnAWriteLockThatIsOff(t *testing.T) { //nolint:paralleltest // it
 		t.Setenv("LOOPGRID_MCP_WRITE_LOCK", "off")
 		code, out := examine(t)
 		assert.Contains(t, out, want)
+		assert.Equal(t, database == "postgresql", strings.Contains(out, "[INFO] database provider: postgresql (it orders writes itself)\n"))
 		assert.Equal(t, 1, strings.Count(out, "write lock"), out)
 		assert.Equal(t, database == "sqlite", code == 1)
 	}

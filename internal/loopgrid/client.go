@@ -1,5 +1,5 @@
 // Package loopgrid is a thin typed client of LoopGrid's REST API (v0.8): the routes that the tools of loopgrid-mcp use, and no
-// other. It knows the routes, which requests may be repeated, and that only one write at a time may reach a workspace. It must
+// other. It knows the routes, which requests may be repeated, and that only one write at a time may reach the service. It must
 // not know of MCP, of tools, or of the process environment.
 //
 // Free-form JSON goes out as the text it was given as, and answers come back as the text that LoopGrid sent.
@@ -37,6 +37,8 @@ type Options struct {
 	LockDir string
 	// CACertificates is PEM text with authorities to trust in addition to the system's. Nil: none.
 	CACertificates []byte
+	// WriteLock says whether writes take turns. The zero value is [LockOn].
+	WriteLock WriteLock
 	// Transport carries the requests. Nil: HTTP/1.1 by the proxy of the environment, if any.
 	Transport http.RoundTripper
 	// Log gets a line per request at debug level and the warnings of the write lock. Nil: none.
@@ -46,10 +48,11 @@ type Options struct {
 // Client talks to one workspace of one LoopGrid service. It is safe for concurrent use; reads run side by side, writes one
 // after the other (see [Client.NewTurn]). Nothing is contacted before the first call.
 type Client struct {
-	o    Options
-	log  *slog.Logger
-	lock *writelock.Lock
-	key  *serviceKey
+	o        Options
+	log      *slog.Logger
+	lock     *writelock.Lock
+	key      *serviceKey
+	database database
 	// askedForCertificate says that the service asked for a client certificate in a handshake.
 	askedForCertificate atomic.Bool
 }
@@ -64,9 +67,10 @@ func New(o Options) *Client {
 		c.o.Transport = newTransport(o, &c.askedForCertificate)
 	}
 	c.lock = writelock.New(writelock.Options{
-		Dir:  o.LockDir,
-		Name: writelock.Name(o.BaseURL, o.Workspace),
-		Warn: func(msg string) { c.log.Warn("write lock", "problem", msg) },
+		Dir:   o.LockDir,
+		Name:  writelock.Name(o.BaseURL),
+		Warn:  func(msg string) { c.log.Warn("write lock", "problem", msg) },
+		Probe: c.signOfLife,
 	})
 	return c
 }

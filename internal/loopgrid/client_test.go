@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -75,20 +76,21 @@ func options(t *testing.T, base string) loopgrid.Options {
 	}
 }
 
-// only returns the one request that the service got.
+// only returns the one request that the service got, but for those for a sign of life.
 func (m *mounted) only(t *testing.T) seen {
 	t.Helper()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	require.Len(t, m.seen, 1)
-	return m.seen[0]
+	seen := slices.DeleteFunc(slices.Clone(m.seen), func(s seen) bool { return strings.HasSuffix(s.uri, "/dec_000000000000000000000000") })
+	require.Len(t, seen, 1)
+	return seen[0]
 }
 
 // writing runs one write call.
 func writing(ctx context.Context, c *loopgrid.Client, requests func(*loopgrid.Turn) error) error {
 	w := c.NewTurn()
 	defer w.End()
-	if err := w.Begin(ctx); err != nil {
+	if err := w.Begin(ctx, loopgrid.Subject{}); err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
 	return requests(w)
@@ -111,12 +113,15 @@ func answerTyped(status int, contentType, body string) http.HandlerFunc {
 
 // The answers have what a parser could lose: blanks, big numbers, the spelling of floats and escapes.
 const (
-	eventText = `{"event_id" : "evt_1", "decision_id":"` + decisionID + `","workspace_id":"team a","event_type":"tool_executed",` +
-		`"actor":{"type":"tool","id":"stripe"},"privacy_mode":"full","payload_commitment":"` + "c0ffee" + `","payload": {"amount":720.0,"n":9007199254740993,"s":"\u00e9<&>"},` +
+	eventStart = `{"event_id" : "evt_1", "decision_id":"` + decisionID + `","workspace_id":"team a","event_type":`
+	eventEnd   = `"privacy_mode":"full","payload_commitment":"` + "c0ffee" + `","payload": {"amount":720.0,"n":9007199254740993,"s":"\u00e9<&>"},` +
 		`"payload_available":true,"proof":{"content_hash":"00"},"seq":1.0e1}`
-	createdText    = "\n {\"decision_id\":\"" + decisionID + "\", \"event\":" + eventText + ",\"idempotent_replay\":null} \n"
-	reviewedText   = `{"decision_id":"` + decisionID + `","review":` + eventText + `,"state":"approve"}`
-	evaluationText = `{"policy_id":"p","decision":"blocked","reason":"too \u0068igh","rule":{"max":500.0,"n":1E2},"extra":[1, 2]}`
+	eventText      = eventStart + `"tool_executed","actor":{"type":"tool","id":"stripe"},` + eventEnd
+	createdEvent   = eventStart + `"decision_created","actor":{"type":"agent","id":"a-1"},` + eventEnd
+	reviewEvent    = eventStart + `"human_approved","actor":{"type":"human","id":"alice@acme.example"},` + eventEnd
+	createdText    = "\n {\"decision_id\":\"" + decisionID + "\", \"event\":" + createdEvent + ",\"idempotent_replay\":null} \n"
+	reviewedText   = `{"decision_id":"` + decisionID + `","review":` + reviewEvent + `,"state":"approve"}`
+	evaluationText = `{"policy_id":"refund-policy","decision":"blocked","reason":"too \u0068igh","rule":{"max":500.0,"n":1E2},"extra":[1, 2]}`
 	verifyText     = `{"valid":false,"checked_events":12345678901234567890,"failures":[{"seq":1}]}`
 	recordText     = `{"summary":{"decision_id":"` + decisionID + `","lifecycle":{"state":"captured" ,"terminal":false}},"events":[` + eventText + `,` + eventText + `]}`
 )
@@ -158,7 +163,7 @@ func routes() []route {
 			},
 			check: func(t *testing.T, got any) {
 				t.Helper()
-				requireEvent(t, got.(loopgrid.Created).Event)
+				requireEvent(t, got.(loopgrid.Created).Event, "decision_created", "agent", "a-1", createdEvent)
 				assert.Equal(t, decisionID, got.(loopgrid.Created).DecisionID)
 				assert.False(t, got.(loopgrid.Created).Replayed)
 				assert.False(t, got.(loopgrid.Created).Sandbox)
@@ -186,7 +191,10 @@ func routes() []route {
 					return err
 				})
 			},
-			check: func(t *testing.T, got any) { t.Helper(); requireEvent(t, got.(loopgrid.Event)) },
+			check: func(t *testing.T, got any) {
+				t.Helper()
+				requireEvent(t, got.(loopgrid.Event), "tool_executed", "tool", "stripe", eventText)
+			},
 		},
 		{
 			name: "append with nothing optional", method: write, uri: "/base/api/v1/decisions/" + decisionID + "/events", accept: acceptJSON, answer: eventText,
@@ -209,7 +217,7 @@ func routes() []route {
 			},
 			check: func(t *testing.T, got any) {
 				t.Helper()
-				requireEvent(t, got.(loopgrid.Reviewed).Event)
+				requireEvent(t, got.(loopgrid.Reviewed).Event, "human_approved", "human", "alice@acme.example", reviewEvent)
 				assert.Equal(t, reviewedText, string(got.(loopgrid.Reviewed).Raw))
 			},
 		},
@@ -235,8 +243,8 @@ func routes() []route {
 				record := got.(*loopgrid.DecisionRecord)
 				assert.Equal(t, "captured", record.State)
 				require.Len(t, record.Events, 2)
-				requireEvent(t, record.Events[0])
-				requireEvent(t, record.Events[1])
+				requireEvent(t, record.Events[0], "tool_executed", "tool", "stripe", eventText)
+				requireEvent(t, record.Events[1], "tool_executed", "tool", "stripe", eventText)
 			},
 		},
 		{
@@ -289,10 +297,12 @@ func evidenceRoute(payloads bool) route {
 	}
 }
 
-func requireEvent(t *testing.T, got loopgrid.Event) {
+func requireEvent(t *testing.T, got loopgrid.Event, eventType, actorType, actorID, raw string) {
 	t.Helper()
+	assert.Equal(t, raw, string(got.Raw), "byte for byte")
+	got.Raw = nil
 	assert.Equal(t, loopgrid.Event{
-		Raw: jsontext.Value(eventText), EventID: "evt_1", DecisionID: decisionID, EventType: "tool_executed", ActorType: "tool", ActorID: "stripe",
+		EventID: "evt_1", DecisionID: decisionID, WorkspaceID: "team a", EventType: eventType, ActorType: actorType, ActorID: actorID,
 		PrivacyMode: "full", PayloadCommitment: "c0ffee", Payload: jsontext.Value(`{"amount":720.0,"n":9007199254740993,"s":"\u00e9<&>"}`),
 		PayloadAvailable: true,
 	}, got)
@@ -351,7 +361,7 @@ func TestWorkspaceIsOneSegment(t *testing.T) {
 			t.Parallel()
 			m := mount(t, answerJSON(evaluationText), func(o *loopgrid.Options) { o.Workspace = workspace })
 			require.NoError(t, writing(t.Context(), m.Client, func(w *loopgrid.Turn) error {
-				_, err := w.EvaluatePolicy(t.Context(), "p", nil, nil, nil)
+				_, err := w.EvaluatePolicy(t.Context(), "refund-policy", nil, nil, nil)
 				return err
 			}))
 			assert.Equal(t, "/base/api/v1/workspaces/"+segment+"/policies/evaluate", m.only(t).uri)
@@ -668,11 +678,11 @@ func creating(t *testing.T, answer string) (loopgrid.Created, error) {
 // Under load LoopGrid answers a decision_id that does not exist; the one in the event does.
 func TestPhantomDecisionID(t *testing.T) {
 	t.Parallel()
-	created, err := creating(t, `{"decision_id":"dec_phantom","event":`+eventText+`,"idempotent_replay":null}`)
+	created, err := creating(t, `{"decision_id":"dec_phantom","event":`+createdEvent+`,"idempotent_replay":null}`)
 	require.NoError(t, err)
 	assert.Equal(t, decisionID, created.DecisionID)
 
-	created, err = creating(t, `{"event":`+eventText+`}`)
+	created, err = creating(t, `{"event":`+createdEvent+`}`)
 	require.NoError(t, err)
 	assert.Equal(t, decisionID, created.DecisionID)
 

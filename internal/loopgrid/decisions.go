@@ -1,6 +1,7 @@
 package loopgrid
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
+	"github.com/loopgridio/loopgrid-mcp/internal/text"
 )
 
 // DefaultSpecVersion is the spec_version that LoopGrid 0.8 puts into the payload of decision_created.
@@ -29,6 +31,8 @@ type Decision struct {
 	PrivacyMode string
 	// IdempotencyKey is unique in the workspace: a repeat with it returns what is there already. Never empty.
 	IdempotencyKey string
+	// FreshKey says that nobody has used the key before, so that only a repeat can find something there.
+	FreshKey bool
 }
 
 // Payload returns the clear payload that the service hashes into payload_commitment of the decision_created event.
@@ -71,6 +75,7 @@ type Event struct {
 	Raw               jsontext.Value
 	EventID           string
 	DecisionID        string
+	WorkspaceID       string
 	EventType         string
 	ActorType         string
 	ActorID           string
@@ -91,6 +96,8 @@ func parseEvent(raw jsontext.Value) Event {
 			e.EventID, _ = evidence.Unquote(value)
 		case "decision_id":
 			e.DecisionID, _ = evidence.Unquote(value)
+		case "workspace_id":
+			e.WorkspaceID, _ = evidence.Unquote(value)
 		case "event_type":
 			e.EventType, _ = evidence.Unquote(value)
 		case "privacy_mode":
@@ -122,7 +129,7 @@ type Created struct {
 }
 
 // CreateDecision records a decision: POST /api/v1/decisions, scope ingest. It is repeated under its idempotency key.
-// The error is a [*WriteError].
+// The error is a [*WriteError]; an answer about anything but this decision cannot be used, unless the key was used before.
 func (t *Turn) CreateDecision(ctx context.Context, d *Decision) (created Created, err error) {
 	fields := append(d.fields(),
 		evidence.Field{Name: "workspace_id", Value: evidence.Text(t.c.o.Workspace)},
@@ -139,9 +146,60 @@ func (t *Turn) CreateDecision(ctx context.Context, d *Decision) (created Created
 		if !IsDecisionID(created.DecisionID) {
 			return "it names no valid decision_id"
 		}
-		return ""
+		switch {
+		case created.Replayed && !d.FreshKey:
+			return "" // of whatever the key was used for
+		case created.Replayed && t.tries == 1:
+			return "it is the replay of an earlier decision under a key that was never used before"
+		}
+		return created.Event.otherThan("decision_created", "agent", "", d.fields())
 	})
+	if err == nil {
+		t.decisionID = created.DecisionID
+	}
 	return created, err
+}
+
+// otherThan says what shows that the event is not the one that was sent, empty if nothing does. What the service left out or hides cannot
+// differ, nor can what a newer version adds.
+func (e *Event) otherThan(eventType, actorType, actorID string, payload []evidence.Field) string {
+	differs := func(got, sent string) bool { return got != "" && sent != "" && got != sent }
+	switch {
+	case differs(e.EventType, eventType):
+		return "it is a " + text.Clean(e.EventType, 60) + " event where " + eventType + " was sent"
+	case differs(e.ActorType, actorType), differs(e.ActorID, actorID):
+		return "it is an event of another actor"
+	case e.PrivacyMode == "proof_only", !e.PayloadAvailable:
+		return ""
+	}
+	for name, shown := range evidence.Members(e.Payload) {
+		i := slices.IndexFunc(payload, func(f evidence.Field) bool { return f.Name == name })
+		if i >= 0 && shownOtherwise(shown, payload[i].Value) {
+			return "its " + name + " is not what was sent"
+		}
+	}
+	return ""
+}
+
+// shownOtherwise says whether a value that the service shows differs from the one that was sent, but for what it redacted in it.
+func shownOtherwise(shown, sent jsontext.Value) bool {
+	switch {
+	case bytes.Equal(shown, sent), evidence.Get(shown, "redacted").Kind() == 't':
+		return false
+	case shown.Kind() == '{' && sent.Kind() == '{':
+		for name, value := range evidence.Members(shown) {
+			if of := evidence.Get(sent, name); of == nil || shownOtherwise(value, of) {
+				return true
+			}
+		}
+		return false
+	case shown.Kind() == '[' && sent.Kind() == '[':
+		all, of := slices.Collect(evidence.Elements(shown)), slices.Collect(evidence.Elements(sent))
+		return !slices.EqualFunc(all, of, func(a, b jsontext.Value) bool { return !shownOtherwise(a, b) })
+	}
+	a, errA := evidence.Commitment(shown)
+	b, errB := evidence.Commitment(sent)
+	return errA == nil && errB == nil && a != b
 }
 
 // kindOf says what a repeat of a POST with this key does.
@@ -160,6 +218,8 @@ type NewEvent struct {
 	Payload   jsontext.Value
 	// IdempotencyKey is unique in the workspace: a repeat with it returns what is there already. Never empty.
 	IdempotencyKey string
+	// FreshKey says that nobody has used the key for something else.
+	FreshKey bool
 }
 
 // AppendEvent appends an event to a decision: POST /api/v1/decisions/{id}/events, scope ingest. It is repeated under its
@@ -181,6 +241,12 @@ func (t *Turn) AppendEvent(ctx context.Context, decisionID string, e *NewEvent) 
 			return "it is not an event"
 		case event.DecisionID != "" && event.DecisionID != decisionID:
 			return "it is an event of another decision"
+		case e.FreshKey:
+			var payload []evidence.Field
+			for name, value := range evidence.Members(e.Payload) {
+				payload = append(payload, evidence.Field{Name: name, Value: value})
+			}
+			return event.otherThan(e.EventType, e.ActorType, e.ActorID, payload)
 		}
 		return ""
 	})
@@ -192,6 +258,13 @@ type Review struct {
 	Action   string // approve or reject
 	Reviewer string
 	Reason   string
+}
+
+func (r *Review) eventType() string {
+	if r.Action == "approve" {
+		return "human_approved"
+	}
+	return "human_rejected"
 }
 
 // Payload returns the clear payload of the human_approved or human_rejected event that the service appends for the review.
@@ -231,7 +304,7 @@ func (t *Turn) Review(ctx context.Context, decisionID string, review *Review) (r
 		case id != "" && id != decisionID:
 			return "it is the review of another decision"
 		}
-		return ""
+		return reviewed.Event.otherThan(review.eventType(), "human", review.Reviewer, nil)
 	})
 	return reviewed, err
 }

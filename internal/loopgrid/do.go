@@ -41,8 +41,10 @@ type request struct {
 	limit  int64 // bytes of a JSON answer
 	kind   kind
 	// beforeTry and afterTry enclose every try of a request that appends to the ledger. If beforeTry fails, nothing is sent.
-	beforeTry func() error
+	beforeTry func(context.Context) error
 	afterTry  func(failure)
+	// pause waits before a repeat; nil is [pause].
+	pause func(context.Context, failure, time.Duration) error
 }
 
 // kind says what a repeat of a request can do.
@@ -96,7 +98,9 @@ func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) er
 	rekeyed := false // the request was repeated with a key that was read again
 	for {
 		if r.beforeTry != nil {
-			if err := r.beforeTry(); err != nil {
+			if err := r.beforeTry(ctx); err != nil && before != nil {
+				return tries.outcome(r.kind, before)
+			} else if err != nil {
 				return &WriteError{Err: err}
 			}
 		}
@@ -110,6 +114,7 @@ func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) er
 		if r.afterTry != nil {
 			r.afterTry(ended)
 		}
+		c.database.ended(ended)
 		c.log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("method", r.method), slog.String("route", r.route),
 			slog.String("result", ended.name), slog.Int("try", tries.n), slog.Duration("took", time.Since(began)))
 		if err == nil {
@@ -124,7 +129,7 @@ func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) er
 		}
 		before = err
 		wait, again := repeatAfter(r.kind, &tries)
-		if !again || time.Until(end) <= wait || pause(ctx, wait) != nil {
+		if !again || time.Until(end) <= wait || r.wait(ctx, ended, wait) != nil {
 			return tries.outcome(r.kind, err)
 		}
 	}
@@ -245,6 +250,14 @@ func NewRequestID() string {
 	var b [10]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
 	return "lgm_" + hex.EncodeToString(b[:])
+}
+
+// wait waits before a repeat of r.
+func (r *request) wait(ctx context.Context, after failure, d time.Duration) error {
+	if r.pause != nil {
+		return r.pause(ctx, after, d)
+	}
+	return pause(ctx, d)
 }
 
 // pause waits for d, or until ctx ends, which is its error.

@@ -88,7 +88,7 @@ func TestAnEventOfAnotherDecisionIsNotOurs(t *testing.T) {
 
 func TestAReviewOfAnotherDecisionIsNotOurs(t *testing.T) {
 	t.Parallel()
-	c := mount(t, answerJSON(`{"decision_id":"`+decisionID+`","state":"approve","review":`+strings.Replace(eventText, decisionID, "dec_other", 1)+`}`))
+	c := mount(t, answerJSON(`{"decision_id":"`+decisionID+`","state":"approve","review":`+strings.Replace(reviewEvent, decisionID, "dec_other", 1)+`}`))
 	err := writing(t.Context(), c.Client, func(w *loopgrid.Turn) error { return writers(decisionID)["review"](t.Context(), w) })
 	require.ErrorContains(t, err, "it is the review of another decision")
 	assert.Equal(t, loopgrid.Unknown, loopgrid.OutcomeOf(err))
@@ -156,8 +156,8 @@ func TestAStatusOfANetworkInBetweenUnsettles(t *testing.T) {
 		require.Error(t, err)
 		assert.Equal(t, unsettles, loopgrid.OutcomeOf(err) == loopgrid.Unknown, status)
 		next := m.NewTurn()
-		if err := next.Begin(t.Context()); unsettles {
-			require.ErrorContains(t, err, "a write that got no answer may still be running in LoopGrid", status)
+		if err := next.Begin(t.Context(), loopgrid.Subject{}); unsettles {
+			require.ErrorContains(t, err, "an earlier write got no answer and may still be running in LoopGrid, which has not answered anything since", status)
 		} else {
 			require.NoError(t, err, status)
 		}

@@ -23,17 +23,30 @@ type Evaluation struct {
 func (t *Turn) EvaluatePolicy(ctx context.Context, policyID string, proposedAction, authority, situation jsontext.Value) (evaluation Evaluation, err error) {
 	err = t.do(ctx, t.c.evaluate(evaluate, policyID, proposedAction, authority, situation), func(a answer) string {
 		evaluation = Evaluation{Raw: a.body, Decision: evidence.GetText(a.body, "decision")}
+		asked, err := evidence.Commitment(evidence.Object(whatIsAsked(proposedAction, authority, situation)...))
+		switch answered := evidence.GetText(a.body, "input_commitment"); {
+		case answered != "" && (err != nil || answered != asked):
+			return "it is about another action: its input_commitment is not that of what was sent"
+		case evidence.Get(a.body, "policy_id").Kind() == '"' && evidence.GetText(a.body, "policy_id") != policyID:
+			return "it comes from another policy"
+		}
 		return ""
 	})
 	return evaluation, err
 }
 
 func (c *Client) evaluate(k kind, policyID string, proposedAction, authority, situation jsontext.Value) *request {
-	return post("/api/v1/workspaces/{w}/policies/evaluate", c.workspacePath("/policies/evaluate"), k,
-		evidence.Field{Name: "policy_id", Value: evidence.Text(policyID)},
-		evidence.Field{Name: "proposed_action", Value: orEmpty(proposedAction)},
-		evidence.Field{Name: "authority", Value: orEmpty(authority)},
-		evidence.Field{Name: "context", Value: orEmpty(situation)})
+	fields := append([]evidence.Field{{Name: "policy_id", Value: evidence.Text(policyID)}}, whatIsAsked(proposedAction, authority, situation)...)
+	return post("/api/v1/workspaces/{w}/policies/evaluate", c.workspacePath("/policies/evaluate"), k, fields...)
+}
+
+// whatIsAsked is what the service hashes into input_commitment.
+func whatIsAsked(proposedAction, authority, situation jsontext.Value) []evidence.Field {
+	return []evidence.Field{
+		{Name: "proposed_action", Value: orEmpty(proposedAction)},
+		{Name: "authority", Value: orEmpty(authority)},
+		{Name: "context", Value: orEmpty(situation)},
+	}
 }
 
 func (c *Client) workspacePath(below string) string {

@@ -1,6 +1,7 @@
 package loopgrid_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -22,6 +24,7 @@ type exchange struct {
 	Name    string            `json:"name"`
 	Method  string            `json:"method"`
 	Path    string            `json:"path"`
+	Body    string            `json:"body"` // of the request; only where the answer is compared with it
 	Status  int               `json:"status"`
 	Headers map[string]string `json:"answer_headers"`
 	Answer  string            `json:"answer"`
@@ -80,16 +83,27 @@ func ask(t *testing.T, c *loopgrid.Client, e exchange) (got any, err error) {
 	case e.Method == http.MethodGet:
 		return c.GetDecision(t.Context(), e.id())
 	}
+	sent := func(name string) jsontext.Value { return evidence.Get(jsontext.Value(e.Body), name) }
+	sentText := func(name string) string { return evidence.GetText(jsontext.Value(e.Body), name) }
 	err = writing(t.Context(), c, func(w *loopgrid.Turn) error {
 		switch {
 		case strings.HasSuffix(path, "/evaluate"):
-			got, err = w.EvaluatePolicy(t.Context(), "refund-policy", nil, nil, nil)
+			got, err = w.EvaluatePolicy(t.Context(), "refund-policy", sent("proposed_action"), sent("authority"), sent("context"))
 		case strings.HasSuffix(path, "/events"):
-			got, _, err = w.AppendEvent(t.Context(), e.id(), &loopgrid.NewEvent{EventType: "tool_executed"})
+			got, _, err = w.AppendEvent(t.Context(), e.id(), &loopgrid.NewEvent{
+				EventType: cmp.Or(sentText("event_type"), "tool_executed"), ActorType: sentText("actor_type"), ActorID: sentText("actor_id"),
+				Payload: sent("payload"), FreshKey: true,
+			})
 		case strings.HasSuffix(path, "/review"):
-			got, err = w.Review(t.Context(), e.id(), &loopgrid.Review{Action: "approve"})
+			got, err = w.Review(t.Context(), e.id(), &loopgrid.Review{
+				Action: cmp.Or(sentText("action"), "approve"), Reviewer: sentText("reviewer"), Reason: sentText("reason"),
+			})
 		default:
-			got, err = w.CreateDecision(t.Context(), &loopgrid.Decision{DecisionType: "t"})
+			got, err = w.CreateDecision(t.Context(), &loopgrid.Decision{
+				DecisionType: cmp.Or(sentText("decision_type"), "t"), ServiceName: cmp.Or(sentText("service_name"), "ai-agent"),
+				Agent: sent("agent"), Authority: sent("authority"), Model: sent("model"), Context: sent("context"), Input: sent("input"),
+				ProposedAction: sent("proposed_action"), Metadata: sent("metadata"),
+			})
 		}
 		return err
 	})

@@ -27,8 +27,23 @@ type bubble struct {
 	proxy *faultproxy.Proxy
 	began time.Time
 
-	mu    sync.Mutex
-	tries []try
+	mu     sync.Mutex
+	tries  []try // without those for a sign of life
+	probes []try
+	life   faultproxy.Plan // of those; nil: the service answers at once
+}
+
+// alive answers a request for a sign of life.
+func (b *bubble) alive(r *http.Request) (*http.Response, error) {
+	b.mu.Lock()
+	b.probes = append(b.probes, try{time.Since(b.began), r.Method, strings.TrimPrefix(r.URL.Path, "/base/api/v1"), r.Header.Clone()})
+	b.mu.Unlock()
+	return faultproxy.New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("X-Request-Id", r.Header.Get("X-Request-Id"))
+		w.WriteHeader(http.StatusNotFound)
+		_, _ = w.Write([]byte(`{"detail":"Decision not found"}`))
+	}), b.life).RoundTrip(r)
 }
 
 // try is a request as it left the client.
@@ -43,11 +58,14 @@ const budget = 20 * time.Second
 
 func newBubble(t *testing.T, timeout time.Duration, faults ...faultproxy.Fault) *bubble {
 	t.Helper()
-	b := &bubble{began: time.Now()}
+	b := &bubble{began: time.Now(), life: faultproxy.Script()}
 	b.proxy = faultproxy.New(http.HandlerFunc(wellBehaved), faultproxy.Script(faults...))
 	o := options(t, "http://service.example/base")
 	o.Timeout = timeout
 	o.Transport = transport(func(r *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(r.URL.Path, "/dec_000000000000000000000000") && r.Method == http.MethodGet {
+			return b.alive(r)
+		}
 		b.mu.Lock()
 		b.tries = append(b.tries, try{time.Since(b.began), r.Method, strings.TrimPrefix(r.URL.Path, "/base/api/v1"), r.Header.Clone()})
 		b.mu.Unlock()
@@ -110,7 +128,7 @@ func read() kindOfRequest {
 
 func evaluate() kindOfRequest {
 	return kindOfRequest{"evaluate", false, func(ctx context.Context, w *loopgrid.Turn) error {
-		_, err := w.EvaluatePolicy(ctx, "p", nil, nil, nil)
+		_, err := w.EvaluatePolicy(ctx, "refund-policy", nil, nil, nil)
 		return err
 	}}
 }

@@ -20,7 +20,7 @@ func slow(d time.Duration) faultproxy.Fault { return faultproxy.Fault{Delay: d} 
 func (b *bubble) begun(t *testing.T) *loopgrid.Turn {
 	t.Helper()
 	w := b.NewTurn()
-	require.NoError(t, w.Begin(t.Context()))
+	require.NoError(t, w.Begin(t.Context(), loopgrid.Subject{}))
 	return w
 }
 
@@ -83,7 +83,7 @@ func TestCallGoesOnAfterCancellation(t *testing.T) {
 				ctx, cancel := context.WithCancel(loopgrid.WithRequestID(t.Context(), "lgm_7"))
 				w := b.NewTurn()
 				defer w.End()
-				require.NoError(t, w.Begin(ctx))
+				require.NoError(t, w.Begin(ctx, loopgrid.Subject{}))
 				assert.False(t, w.Sent())
 				time.AfterFunc(time.Second, cancel)
 				require.NoError(t, kind.send(ctx, w))
@@ -106,7 +106,7 @@ func TestCancelledBeforeAnythingIsSent(t *testing.T) {
 		b := newBubble(t, budget)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		w := b.NewTurn()
-		require.NoError(t, w.Begin(ctx))
+		require.NoError(t, w.Begin(ctx, loopgrid.Subject{}))
 		why := errors.New("the server is ending")
 		cancel(why)
 		err := kind.send(ctx, w)
@@ -149,7 +149,7 @@ func TestNothingIsSentWithoutATurn(t *testing.T) {
 		err = kind.send(t.Context(), w)
 		require.Error(t, err)
 		assert.Equal(t, loopgrid.NotRecorded, loopgrid.OutcomeOf(err))
-		require.Error(t, w.Begin(t.Context()))
+		require.Error(t, w.Begin(t.Context(), loopgrid.Subject{}))
 	}
 	assert.Zero(t, b.count())
 }
@@ -167,7 +167,7 @@ func TestTurnsAreTakenInOrder(t *testing.T) {
 		for i := range writes {
 			i = len(writes) - 1 - i
 			go func() {
-				assert.NoError(t, writes[i].Begin(t.Context()))
+				assert.NoError(t, writes[i].Begin(t.Context(), loopgrid.Subject{}))
 				order = append(order, i) // One at a time, or the race detector says so.
 				time.Sleep(time.Second)
 				writes[i].End()
@@ -187,19 +187,19 @@ func TestWaitForATurnEnds(t *testing.T) {
 		b := newBubble(t, budget)
 		first := b.begun(t)
 		second, third := b.NewTurn(), b.NewTurn()
-		err := second.Begin(t.Context())
+		err := second.Begin(t.Context(), loopgrid.Subject{})
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, budget, b.now())
 		assert.Equal(t, loopgrid.NotRecorded, loopgrid.OutcomeOf(err))
 		second.End()
 		first.End()
-		require.NoError(t, third.Begin(t.Context()))
+		require.NoError(t, third.Begin(t.Context(), loopgrid.Subject{}))
 		third.End()
 
 		ctx, cancel := context.WithCancel(t.Context())
 		first, second = b.begun(t), b.NewTurn()
 		time.AfterFunc(time.Second, cancel)
-		err = second.Begin(ctx)
+		err = second.Begin(ctx, loopgrid.Subject{})
 		require.ErrorIs(t, err, context.Canceled)
 		assert.Equal(t, budget+time.Second, b.now())
 		second.End()
@@ -216,7 +216,7 @@ func TestTimeBeginsWithTheWait(t *testing.T) {
 		first, second := b.begun(t), b.NewTurn()
 		defer second.End()
 		time.AfterFunc(15*time.Second, first.End)
-		require.NoError(t, second.Begin(t.Context()))
+		require.NoError(t, second.Begin(t.Context(), loopgrid.Subject{}))
 		require.Error(t, evaluate().send(t.Context(), second))
 		assert.Equal(t, 35*time.Second, b.now())
 		require.Error(t, evaluate().send(t.Context(), second))
@@ -270,7 +270,7 @@ func TestUnsettledLedger(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBubble(t, budget, c.faults...)
 				first, second := b.NewTurn(), b.NewTurn()
-				require.NoError(t, first.Begin(t.Context()))
+				require.NoError(t, first.Begin(t.Context(), loopgrid.Subject{}))
 				_ = c.kind.send(t.Context(), first)
 				ended := b.now()
 				first.End()
@@ -278,7 +278,7 @@ func TestUnsettledLedger(t *testing.T) {
 				if c.lost > 0 {
 					settled = b.tries[c.lost-1].at + c.ends + 6*s
 				}
-				require.NoError(t, second.Begin(t.Context()))
+				require.NoError(t, second.Begin(t.Context(), loopgrid.Subject{}))
 				assert.Equal(t, settled, b.now())
 				second.End()
 
@@ -297,7 +297,7 @@ func TestUnsettledForLongerThanTheTimeOut(t *testing.T) {
 		b := newBubble(t, 2*time.Second, faultproxy.Fault{Reply: faultproxy.Silent})
 		require.Error(t, b.send(t, keyed()))
 		w := b.NewTurn()
-		err := w.Begin(t.Context())
+		err := w.Begin(t.Context(), loopgrid.Subject{})
 		require.ErrorContains(t, err, "call again in 4 s")
 		assert.Equal(t, loopgrid.NotRecorded, loopgrid.OutcomeOf(err))
 		assert.Equal(t, 4*time.Second, b.now())

@@ -7,32 +7,22 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
 )
 
-// lockTime is the layout of the lock file: one time in UTC, of the same width always, or blanks. In plain text, for
-// the person who wonders what the file is.
-const lockTime = "2006-01-02T15:04:05.000000000Z\n"
-
-// noLockTime is what stands in the lock file when no POST is in flight: blanks of the same width.
-const noLockTime = "                              \n"
-
-var errNoTime = errors.New("not a time")
-
-// turnstiles is how many turnstiles stand before the lock, see [fileLock].
-const turnstiles = 3
+// gatePatience is how long a process waits at the gate before it goes to the lock without: a process that was stopped in the gate must not
+// keep the others out.
+const gatePatience = time.Second
 
 // fileLock is the lock between processes: an advisory lock that the system drops when its holder dies, on a file that
-// also holds the time of the POST in flight.
+// also holds a note about the POST in flight.
 //
 // The system gives such a lock to whoever asks first after it was dropped. So a process with many calls in its queue
-// would take it again and again before one that waits for it is awake. Therefore turnstiles stand before it, one
-// behind the other, which are locked files as well: one passes by locking the next before unlocking the last, so at
-// each but the first only one process waits, and nobody can overtake it. Whoever has just dropped the lock begins at
-// the first again. One process more than there are turnstiles takes turns exactly; of still more, those before the
-// first turnstile come in about the order in which the system wakes them.
+// would take it again and again before one that waits for it is awake. Therefore a gate stands before it, which is a locked file as well:
+// one passes by locking the lock before unlocking the gate. Whoever has just dropped the lock finds the one that waits in the gate. Two
+// processes take turns exactly; of more, those before the gate come in about the order in which the system wakes them. The gate is about
+// order alone, so who waits at it for too long goes past it.
 //
 // The descriptors stay open between calls: opening costs more than locking.
 type fileLock struct {
@@ -41,16 +31,27 @@ type fileLock struct {
 	mu   sync.Mutex
 	wait *fileWait // a wait in the background; nil: there is none
 
-	// What follows belongs to the wait in the background, else to the head of the queue.
-	files             []*lockedFile // the turnstiles and the lock itself; nil: not open
-	passed            int           // how many of files were locked on the way; the last of them still is
-	turnstilesChecked time.Time
-	buf               []byte
+	// What follows belongs to the wait in the background, else to the call that has its turn.
+	ledger      *lockedFile // the lock itself; nil: not open
+	gate        *gate
+	gateChecked time.Time
+	swept       bool
+	buf         []byte
+}
+
+// gate is the file before the lock.
+type gate struct {
+	file *lockedFile
+	inIt bool // it is locked by us
+
+	mu     sync.Mutex
+	coming bool // a goroutine waits for it that nobody waits for any more: it drops the gate as soon as it has it
+	closed bool // and then closes it
 }
 
 // fileWait is a blocking wait for the lock, which nothing can interrupt. It has a goroutine and a thread of its own.
 // When the call that began it gives up, the next call takes the wait over, and if there is none by the time the lock
-// comes, the lock is dropped at once: so a process has one such thread, however many calls give up behind a holder
+// comes, the lock is dropped at once: so a process has one such thread, and one at the gate, however many calls give up behind a holder
 // that hangs.
 type fileWait struct {
 	wanted bool // guarded by fileLock.mu
@@ -117,7 +118,7 @@ func (f *fileLock) takeInBackground(w *fileWait) {
 	close(w.done)
 }
 
-// take passes the turnstiles and takes the lock. If it must not block and somebody is in the way, it keeps its place
+// take passes the gate and takes the lock. If it must not block and somebody is in the way, it keeps its place
 // and returns false: call it again to go on from there. After an error it has nothing.
 func (f *fileLock) take(block bool) (ok bool, err error) {
 	defer func() {
@@ -129,17 +130,15 @@ func (f *fileLock) take(block bool) (ok bool, err error) {
 		if err := f.open(); err != nil {
 			return false, err
 		}
-		for ; f.passed < len(f.files); f.passed++ {
-			if ok, err := flock(f.files[f.passed].File, block); !ok {
-				return false, err
-			}
-			if f.passed > 0 {
-				if err := funlock(f.files[f.passed-1].File); err != nil {
-					return false, err
-				}
-			}
+		if ok, err := f.gate.pass(block); !ok {
+			return false, err
 		}
-		f.passed = 0
+		if ok, err := flock(f.ledger.File, block); !ok {
+			return false, err
+		}
+		if err := f.gate.leave(); err != nil {
+			return false, err
+		}
 		if f.current() {
 			return true, nil
 		}
@@ -148,26 +147,87 @@ func (f *fileLock) take(block bool) (ok bool, err error) {
 	return false, fmt.Errorf("lock %s: it is replaced again and again", filepath.Join(f.dir, f.name+".lock"))
 }
 
-// ledger is the file of the lock itself. Call it while the files are open.
-func (f *fileLock) ledger() *lockedFile { return f.files[turnstiles] }
+// pass goes into the gate, or past it where that takes too long. If it must not block and somebody is in the gate, it returns false.
+func (g *gate) pass(block bool) (ok bool, err error) {
+	g.mu.Lock()
+	pastIt := g.coming
+	g.mu.Unlock()
+	if pastIt || g.inIt {
+		return true, nil
+	}
+	if g.inIt, err = flock(g.file.File, false); g.inIt || err != nil || !block {
+		return g.inIt, err
+	}
+	came := make(chan error, 1)
+	go func() {
+		_, err := flock(g.file.File, true)
+		came <- err
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.coming {
+			g.coming = false
+			g.drop()
+		}
+	}()
+	timer := time.NewTimer(gatePatience)
+	defer timer.Stop()
+	select {
+	case err = <-came:
+	case <-timer.C:
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		select {
+		case err = <-came: // at the same moment
+		default:
+			g.coming = true
+			return true, nil
+		}
+	}
+	g.inIt = err == nil
+	return g.inIt, err
+}
+
+// drop gives up the gate that came when nobody waited for it any more.
+func (g *gate) drop() {
+	if g.closed || funlock(g.file.File) != nil {
+		_ = g.file.Close() // Nothing is ever written to it.
+		g.closed = true
+	}
+}
+
+// leave goes out of the gate.
+func (g *gate) leave() error {
+	if !g.inIt {
+		return nil
+	}
+	g.inIt = false
+	return funlock(g.file.File)
+}
+
+// close closes the file, or leaves that to the goroutine that waits for it.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed = true; !g.coming {
+		_ = g.file.Close() // Nothing is ever written to it.
+	}
+}
 
 // current reports whether the paths still lead to the open files. Only a lock on the file that others will open
-// excludes them, so that one is checked each time; the turnstiles are about order alone, and once a second is enough.
+// excludes them, so that one is checked each time; the gate is about order alone, and once a second is enough.
 func (f *fileLock) current() bool {
-	if now := time.Now(); now.Sub(f.turnstilesChecked) >= time.Second {
-		for _, file := range f.files[:turnstiles] {
-			if !file.current() {
-				return false
-			}
+	if now := time.Now(); now.Sub(f.gateChecked) >= time.Second {
+		if !f.gate.file.current() {
+			return false
 		}
-		f.turnstilesChecked = now
+		f.gateChecked = now
 	}
-	return f.ledger().current()
+	return f.ledger.current()
 }
 
 // open opens the files unless they are open.
 func (f *fileLock) open() error {
-	if f.files != nil {
+	if f.ledger != nil {
 		return nil
 	}
 	root, err := openLockDir(f.dir)
@@ -175,61 +235,63 @@ func (f *fileLock) open() error {
 		return err
 	}
 	defer root.Close() //nolint:errcheck // Nothing was written through it.
-	for i := range turnstiles + 1 {
-		name := f.name + ".turn" + strconv.Itoa(i+1)
-		if i == turnstiles {
-			name = f.name + ".lock"
-		}
-		file, err := openLockFile(root, name)
-		if err != nil {
-			return err
-		}
-		f.files = append(f.files, file)
+	if !f.swept {
+		f.swept = true
+		sweep(root, f.name)
 	}
+	file, err := openLockFile(root, f.name+gateSuffix)
+	if err != nil {
+		return err
+	}
+	ledger, err := openLockFile(root, f.name+lockSuffix)
+	if err != nil {
+		_ = file.Close() // The first error is the one to report.
+		return err
+	}
+	f.gate, f.ledger = &gate{file: file}, ledger
 	return nil
 }
 
+const (
+	lockSuffix = ".lock"
+	gateSuffix = ".gate"
+)
+
 // close closes the files, and so drops their locks.
 func (f *fileLock) close() {
-	for _, file := range f.files {
-		_ = file.Close() // Whatever was to be written was written before.
+	if f.ledger == nil {
+		return
 	}
-	f.files, f.passed = nil, 0
+	f.gate.close()
+	_ = f.ledger.Close() // Whatever was to be written was written before.
+	f.ledger, f.gate = nil, nil
 }
 
 // release drops the lock.
 func (f *fileLock) release() {
-	if err := funlock(f.ledger().File); err != nil {
+	if err := funlock(f.ledger.File); err != nil {
 		f.close()
 	}
 }
 
-// read returns the time in the file, the zero time if there is none, and errNoTime if there is something else. Call
-// it with the lock held.
-func (f *fileLock) read() (time.Time, error) {
-	f.buf = append(f.buf[:0], lockTime...)
-	n, err := f.ledger().ReadAt(f.buf, 0)
+// read returns the note in the file, and errNoNote if there is something else. Call it with the lock held.
+func (f *fileLock) read() (note, error) {
+	f.buf = append(f.buf[:0], make([]byte, noteWidth)...)
+	n, err := f.ledger.ReadAt(f.buf, 0)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return time.Time{}, fmt.Errorf("read the lock file: %w", err)
+		return note{}, fmt.Errorf("read the lock file: %w", err)
 	}
-	if n == 0 || string(f.buf[:n]) == noLockTime {
-		return time.Time{}, nil
+	if n == 0 {
+		return note{}, nil // A new file: every writer fills it before its first POST.
 	}
-	at, err := time.Parse(lockTime, string(f.buf[:n]))
-	if err != nil {
-		return time.Time{}, errNoTime
-	}
-	return at, nil
+	return parseNote(string(f.buf[:n]))
 }
 
-// write writes the time into the file, blanks for the zero time, in one call and in place. It is not synced: it has
-// to outlive this process, not the machine. Call it with the lock held.
-func (f *fileLock) write(at time.Time) error {
-	f.buf = append(f.buf[:0], noLockTime...)
-	if !at.IsZero() {
-		f.buf = at.UTC().AppendFormat(f.buf[:0], lockTime)
-	}
-	if _, err := f.ledger().WriteAt(f.buf, 0); err != nil {
+// write writes the note into the file, in one call and in place. It is not synced: it has to outlive this process, not the machine. Call
+// it with the lock held.
+func (f *fileLock) write(n note) error {
+	f.buf = n.append(f.buf[:0])
+	if _, err := f.ledger.WriteAt(f.buf, 0); err != nil {
 		return fmt.Errorf("write the lock file: %w", err)
 	}
 	return nil
@@ -242,39 +304,45 @@ func openLockDir(dir string) (*os.Root, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, fmt.Errorf("make the lock folder: %w", err)
 	}
-	root, err := os.OpenRoot(dir)
+	root, err := openTrusted(dir)
 	if err != nil {
-		return nil, fmt.Errorf("open the lock folder: %w", err)
-	}
-	if err := checkLockRoot(root); err != nil {
-		_ = root.Close() // The first error is the one to report.
 		return nil, fmt.Errorf("check the lock folder: %w", err)
 	}
 	return root, nil
 }
 
-// checkLockRoot compares the open folder with what the path is by itself: opening follows links.
-func checkLockRoot(root *os.Root) error {
-	info, err := root.Stat(".")
+// openTrusted opens a folder that checkLockDir accepts. What the path is comes first: opening a pipe would block, and nobody else can put
+// one in the place of a folder of ours. Then the open folder is compared with it, because opening follows links.
+func openTrusted(dir string) (*os.Root, error) {
+	path, err := os.Lstat(dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case path.Mode()&os.ModeSymlink != 0:
+		return nil, fmt.Errorf("%s is a link", dir)
+	case !path.IsDir():
+		return nil, fmt.Errorf("%s is not a folder", dir)
+	}
+	if err := checkLockDir(path); err != nil {
+		return nil, fmt.Errorf("%s %w", dir, err)
+	}
+	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("open the lock folder: %w", err)
 	}
-	link, err := os.Lstat(root.Name())
-	if err != nil {
-		return err
+	if info, err := root.Stat("."); err != nil || !os.SameFile(path, info) {
+		_ = root.Close() // The first error is the one to report.
+		return nil, errors.Join(fmt.Errorf("%s was replaced", dir), err)
 	}
-	if !link.IsDir() || !os.SameFile(link, info) {
-		return fmt.Errorf("%s is a link", root.Name())
-	}
-	if err := checkLockDir(info); err != nil {
-		return fmt.Errorf("%s %w", root.Name(), err)
-	}
-	return nil
+	return root, nil
 }
 
 // openLockFile opens a file of the lock folder for reading and writing, and makes it if it is not there.
 func openLockFile(root *os.Root, name string) (*lockedFile, error) {
 	path := filepath.Join(root.Name(), name)
+	if info, err := root.Lstat(name); err == nil && !info.Mode().IsRegular() { // opening it may block
+		return nil, fmt.Errorf("check the lock file: %s is not a regular file", path)
+	}
 	file, err := root.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open the lock file %s: %w", path, err)

@@ -30,7 +30,7 @@ func TestLockFilesAreForTheUserAlone(t *testing.T) {
 	require.Equal(t, os.ModeDir|0o700, info.Mode())
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, files, turnstiles+1)
+	require.Len(t, files, 2)
 	for _, file := range files {
 		info, err := file.Info()
 		require.NoError(t, err)
@@ -76,10 +76,10 @@ func TestWriteLockInAHostileFolder(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "other"), nil, 0o600))
 			require.NoError(t, os.Symlink("other", filepath.Join(dir, "ledger.lock")))
 		},
-		"a turnstile is a link": func(t *testing.T, dir string) {
+		"the gate is a link": func(t *testing.T, dir string) {
 			t.Helper()
 			folderOfMode(0o700)(t, dir)
-			require.NoError(t, os.Symlink(filepath.Join(t.TempDir(), "away"), filepath.Join(dir, "ledger.turn2")))
+			require.NoError(t, os.Symlink(filepath.Join(t.TempDir(), "away"), filepath.Join(dir, "ledger.gate")))
 		},
 		"the lock file is a folder": func(t *testing.T, dir string) {
 			t.Helper()
@@ -90,6 +90,20 @@ func TestWriteLockInAHostileFolder(t *testing.T) {
 			folderOfMode(0o700)(t, dir)
 			require.NoError(t, unix.Mkfifo(filepath.Join(dir, "ledger.lock"), 0o600))
 		},
+		"the gate is a pipe": func(t *testing.T, dir string) {
+			t.Helper()
+			folderOfMode(0o700)(t, dir)
+			require.NoError(t, unix.Mkfifo(filepath.Join(dir, "ledger.gate"), 0o600))
+		},
+		"the gate is a socket": func(t *testing.T, dir string) {
+			t.Helper()
+			folderOfMode(0o700)(t, dir)
+			socketAt(t, filepath.Join(dir, "ledger.gate"))
+		},
+		"a pipe":              func(t *testing.T, dir string) { t.Helper(); require.NoError(t, unix.Mkfifo(dir, 0o700)) },
+		"a pipe for everyone": func(t *testing.T, dir string) { t.Helper(); require.NoError(t, unix.Mkfifo(dir, 0o666)) },
+		"a socket":            socketAt,
+		"a link to a device":  func(t *testing.T, dir string) { t.Helper(); require.NoError(t, os.Symlink("/dev/tty", dir)) },
 	}
 	for name, arrange := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -105,6 +119,19 @@ func TestWriteLockInAHostileFolder(t *testing.T) {
 func TestWriteLockOnAReadOnlyFileSystem(t *testing.T) {
 	t.Parallel()
 	requireProcessLockOnly(t, "/proc/self/loopgrid-mcp")
+}
+
+// socketAt leaves a socket at the path. A test's own path is too long for one: it is made elsewhere and moved.
+func socketAt(t *testing.T, path string) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	short, err := os.MkdirTemp("/tmp", "lg") //nolint:usetesting // see above
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(short) })
+	require.NoError(t, unix.Bind(fd, &unix.SockaddrUnix{Name: filepath.Join(short, "s")}))
+	require.NoError(t, os.Rename(filepath.Join(short, "s"), path))
 }
 
 func folderOfMode(mode os.FileMode) func(t *testing.T, dir string) {
@@ -181,7 +208,7 @@ func TestWriteLockFollowsAReplacedFile(t *testing.T) {
 			holder := locked(t, other)
 			ticket := l.Enter()
 			got := make(chan error, 1)
-			go func() { got <- ticket.Lock(within(t, lockPatience)) }()
+			go func() { got <- ticket.Lock(within(t, lockPatience), Claim{}) }()
 			waitsInFile(t, l)
 			replace(t, dir)
 			holder.Leave()
@@ -193,20 +220,18 @@ func TestWriteLockFollowsAReplacedFile(t *testing.T) {
 	}
 }
 
-// Turnstiles may be cleaned up alone: they are never written to, so they look old.
-func TestWriteLockFollowsReplacedTurnstiles(t *testing.T) {
+// The gate may be cleaned up alone: it is never written to, so it looks old.
+func TestWriteLockFollowsAReplacedGate(t *testing.T) {
 	t.Parallel()
-	for i := range turnstiles {
-		dir := lockFolder(t)
-		l := fileWriteLock(t, dir)
-		locked(t, l).Leave()
-		path := l.file.files[i].path
-		require.NoError(t, os.Remove(path))
-		l.file.turnstilesChecked = time.Time{} // As it is a second later.
-		locked(t, l).Leave()
-		require.FileExists(t, path)
-		require.True(t, l.file.files[i].current())
-	}
+	dir := lockFolder(t)
+	l := fileWriteLock(t, dir)
+	locked(t, l).Leave()
+	path := l.file.gate.file.path
+	require.NoError(t, os.Remove(path))
+	l.file.gateChecked = time.Time{} // As it is a second later.
+	locked(t, l).Leave()
+	require.FileExists(t, path)
+	require.True(t, l.file.gate.file.current())
 }
 
 func TestCheckLockDir(t *testing.T) {
@@ -225,8 +250,11 @@ func TestCheckLockDir(t *testing.T) {
 	require.EqualError(t, CheckDir(link), link+" is a link")
 	dangling := dir + "-dangling"
 	require.NoError(t, os.Symlink(dir+"-missing", dangling))
-	require.ErrorContains(t, CheckDir(dangling), "open the lock folder: ")
+	require.EqualError(t, CheckDir(dangling), dangling+" is a link")
 	file := dir + "-file"
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	require.ErrorContains(t, CheckDir(file), "open the lock folder: ")
+	require.EqualError(t, CheckDir(file), file+" is not a folder")
+	pipe := dir + "-pipe"
+	require.NoError(t, unix.Mkfifo(pipe, 0o700))
+	require.EqualError(t, CheckDir(pipe), pipe+" is not a folder")
 }

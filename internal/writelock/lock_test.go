@@ -69,7 +69,7 @@ func locked(t *testing.T, l *Lock) *Ticket {
 	t.Helper()
 	ticket := l.Enter()
 	t.Cleanup(ticket.Leave)
-	require.NoError(t, ticket.Lock(within(t, lockPatience)))
+	require.NoError(t, ticket.Lock(within(t, lockPatience), Claim{}))
 	return ticket
 }
 
@@ -88,7 +88,7 @@ func requireShut(t *testing.T, l *Lock, wait wait) {
 	defer ticket.Leave()
 	for {
 		var lockErr *WaitError
-		require.ErrorAs(t, ticket.Lock(within(t, 20*time.Millisecond)), &lockErr)
+		require.ErrorAs(t, ticket.Lock(within(t, 20*time.Millisecond), Claim{}), &lockErr)
 		if lockErr.wait == waitNone && wait != waitNone {
 			continue // a busy machine: the time was over before the wait began
 		}
@@ -109,56 +109,76 @@ func waitsInFile(t *testing.T, l *Lock) {
 
 func TestLockName(t *testing.T) {
 	t.Parallel()
-	name := func(base, workspace string) string {
+	name := func(base string) string {
 		u, err := url.Parse(base)
 		require.NoError(t, err)
-		return Name(u, workspace)
+		return Name(u)
 	}
-	assert.Regexp(t, "^[0-9a-f]{64}$", name("http://127.0.0.1:8000", "default"))
-
-	t.Run("one ledger", func(t *testing.T) {
+	t.Run("one service", func(t *testing.T) {
 		t.Parallel()
 		for _, group := range [][]string{
 			{
 				"http://127.0.0.1:8000", "http://127.0.0.1:8000/", "http://localhost:8000", "http://LocalHost:8000", "http://localhost.:8000",
 				"http://127.8.9.10:8000", "http://[::1]:8000", "http://[0:0:0:0:0:0:0:1]:8000", "http://[::ffff:127.0.0.1]:8000",
-				"http://loopgrid.localhost:8000", "http://0.0.0.0:8000", "http://[::]:8000", "https://localhost:8000",
+				"http://loopgrid.localhost:8000", "http://0.0.0.0:8000", "http://[::]:8000", "https://localhost:8000", "http://localhost:08000",
+				"http://127.0.0.1:0008000", "http://\uff11\uff12\uff17.0.0.1:8000", "http://127\u30020.0.1:8000",
 			},
 			{"http://localhost", "http://localhost/", "http://127.0.0.1:80", "HTTP://LOCALHOST:80/", "http://localhost:"},
 			{"https://ledger.example", "https://ledger.example:443", "https://LEDGER.example.", "HTTPS://ledger.example.:443/"},
 			{"https://ledger.example/lg", "https://ledger.example/lg/", "https://ledger.example:443/l%67"},
 			{"http://[2001:db8::1]", "http://[2001:DB8:0::1]:80"},
-			{"http://10.0.0.1", "http://[::ffff:10.0.0.1]"},
+			{"http://10.0.0.1", "http://[::ffff:10.0.0.1]", "http://\uff11\uff10.0.0.1:080"},
 		} {
 			for _, base := range group[1:] {
-				assert.Equal(t, name(group[0], "w"), name(base, "w"), "%s and %s", group[0], base)
+				assert.Equal(t, name(group[0]), name(base), "%s and %s", group[0], base)
 			}
 		}
 	})
-	t.Run("different ledgers", func(t *testing.T) {
+	t.Run("different services", func(t *testing.T) {
 		t.Parallel()
 		seen := map[string]string{}
-		for _, ledger := range [][2]string{
-			{"http://127.0.0.1:8000", "default"},
-			{"http://127.0.0.1:8000", "Default"},
-			{"http://127.0.0.1:8000", "other"},
-			{"http://127.0.0.1:8001", "default"},
-			{"http://127.0.0.1", "default"},
-			{"https://127.0.0.1", "default"},
-			{"http://127.0.0.1:8000/a", "default"},
-			{"http://127.0.0.1:8000/A", "default"},
-			{"http://127.0.0.1:8000/a/default", ""},
-			{"http://127.0.0.1:8000/a", "/default"},
-			{"http://10.0.0.1:8000", "default"},
-			{"http://ledger.example:8000", "default"},
-			{"http://localhost.example:8000", "default"},
-			{"http://notlocalhost:8000", "default"},
+		for _, service := range []string{
+			"http://127.0.0.1:8000", "http://127.0.0.1:8001", "http://127.0.0.1", "https://127.0.0.1", "http://127.0.0.1:8000/a",
+			"http://127.0.0.1:8000/A", "http://127.0.0.1:8000/a/b", "http://10.0.0.1:8000", "http://ledger.example:8000",
+			"http://localhost.example:8000", "http://notlocalhost:8000",
 		} {
-			got := name(ledger[0], ledger[1])
-			assert.Empty(t, seen[got], "%v has the name of another ledger", ledger)
-			seen[got] = strings.Join(ledger[:], " ")
+			got := name(service)
+			assert.Empty(t, seen[got], "%v has the name of another service", service)
+			seen[got] = service
 		}
 	})
+}
+
+// TestLockFilesNeverChange holds the names and the content of the lock files to what they were in the first release: a process of an older
+// version may run beside one of this version, and would not see another name or read another text.
+func TestLockFilesNeverChange(t *testing.T) {
+	t.Parallel()
+	for base, want := range map[string]string{
+		"http://127.0.0.1:8000":               "36de258be6e50043e5b16b158915caba9e5fe93b3d791c1330dbac7a515ffe8f",
+		"https://ledger.example/base":         "68d17e7fc802bf0cb82171cf0a4654a62b4c6bf34af87cd954d83ab1bb85ee3e",
+		"http://\uff11\uff10.0.0.1:035337/x/": "5a44f63b3d69080772de5dfcda897f4ed4a244dd427db04bce764fb875e6797b",
+	} {
+		u, err := url.Parse(base)
+		require.NoError(t, err)
+		assert.Equal(t, want, Name(u), base)
+	}
+	at := time.Date(2026, 11, 30, 21, 45, 7, 1_500_000, time.UTC)
+	for want, n := range map[string]note{
+		"settled                                \n": {},
+		"posted   2026-11-30T21:45:07.001500000Z\n": {state: postedState, at: at},
+		"given up 2026-11-30T21:45:07.001500000Z\n": {state: givenUpState, at: at},
+		"answered 2026-11-30T21:45:07.001500000Z\n": {state: answeredState, at: at},
+	} {
+		assert.Equal(t, want, string(n.append(nil)))
+		read, err := parseNote(want)
+		require.NoError(t, err)
+		assert.True(t, n.equal(read), want)
+	}
+	dir := lockFolder(t)
+	locked(t, fileWriteLock(t, dir)).Leave()
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	assert.Equal(t, []string{filepath.Join(dir, "ledger.gate"), filepath.Join(dir, "ledger.lock")}, files)
 }
 
 func TestLockDirIgnoresTheEnvironment(t *testing.T) { //nolint:paralleltest // It changes the environment.
@@ -208,7 +228,7 @@ func TestWriteLockServesInTheOrderOfArrival(t *testing.T) {
 					if i%7 == 0 {
 						return // Gives up its place without a word.
 					}
-					if assert.NoError(t, tickets[i].Lock(within(t, lockPatience))) {
+					if assert.NoError(t, tickets[i].Lock(within(t, lockPatience), Claim{})) {
 						served = append(served, i)
 					}
 				})
@@ -233,7 +253,7 @@ func TestTicketLeave(t *testing.T) {
 		"never locked": func(_ *testing.T, first *Ticket) { first.Leave() },
 		"held": func(t *testing.T, first *Ticket) {
 			t.Helper()
-			require.NoError(t, first.Lock(t.Context()))
+			require.NoError(t, first.Lock(t.Context(), Claim{}))
 			synctest.Wait()
 			first.Leave()
 		},
@@ -245,35 +265,35 @@ func TestTicketLeave(t *testing.T) {
 			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			require.ErrorIs(t, first.Lock(ctx), context.Canceled)
+			require.ErrorIs(t, first.Lock(ctx, Claim{}), context.Canceled)
 			first.Leave()
 		},
 		"locked twice": func(t *testing.T, first *Ticket) {
 			t.Helper()
-			require.NoError(t, first.Lock(t.Context()))
-			require.NoError(t, first.Lock(t.Context()))
+			require.NoError(t, first.Lock(t.Context(), Claim{}))
+			require.NoError(t, first.Lock(t.Context(), Claim{}))
 			first.Leave()
 		},
 		"waiting for the ledger to settle": func(t *testing.T, first *Ticket) {
 			t.Helper()
-			first.l.setUnsettled(time.Now())
+			first.l.doubt.raise()
 			result := make(chan error, 1)
-			go func() { result <- first.Lock(t.Context()) }()
+			go func() { result <- first.Lock(t.Context(), Claim{}) }()
 			synctest.Wait()
 			first.Leave()
 			require.ErrorIs(t, <-result, errLeft)
 		},
 		"waiting again with an attempt in flight": func(t *testing.T, first *Ticket) {
 			t.Helper()
-			require.NoError(t, first.Lock(t.Context()))
+			require.NoError(t, first.Lock(t.Context(), Claim{}))
 			first.GaveUp()
 			require.NoError(t, first.Posting())
 			result := make(chan error, 1)
-			go func() { result <- first.Lock(t.Context()) }()
+			go func() { result <- first.Lock(t.Context(), Claim{}) }()
 			synctest.Wait()
 			first.Leave()
 			require.ErrorIs(t, <-result, errLeft)
-			require.Equal(t, settleAfter, first.UnsettledFor())
+			require.Equal(t, settleAfter, first.l.doubt.left(settleAfter))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -282,21 +302,21 @@ func TestTicketLeave(t *testing.T) {
 				l := New(Options{})
 				first, second := l.Enter(), l.Enter()
 				got := make(chan error, 1)
-				go func() { got <- second.Lock(t.Context()) }()
+				go func() { got <- second.Lock(t.Context(), Claim{}) }()
 				synctest.Wait()
 				require.Empty(t, got)
 
 				leave(t, first)
 
 				require.NoError(t, <-got)
-				require.ErrorIs(t, first.Lock(t.Context()), errLeft, "a ticket is for one call")
+				require.ErrorIs(t, first.Lock(t.Context(), Claim{}), errLeft, "a ticket is for one call")
 				require.ErrorIs(t, first.Posting(), errNotLocked)
 				first.GaveUp()
-				require.Zero(t, second.UnsettledFor(), "who has left has no say")
+				require.Zero(t, second.l.doubt.left(settleAfter), "who has left has no say")
 				second.GaveUp()
 				first.Answered()
 				first.Ended()
-				require.Equal(t, settleAfter, second.UnsettledFor(), "who has left has no say")
+				require.Equal(t, settleAfter, second.l.doubt.left(settleAfter), "who has left has no say")
 				second.Leave()
 				require.Empty(t, l.queue)
 			})
@@ -309,8 +329,8 @@ func TestTicketLeave(t *testing.T) {
 			l := New(Options{})
 			first, second, third := l.Enter(), l.Enter(), l.Enter()
 			result, got := make(chan error, 1), make(chan error, 1)
-			go func() { result <- second.Lock(t.Context()) }()
-			go func() { got <- third.Lock(t.Context()) }()
+			go func() { result <- second.Lock(t.Context(), Claim{}) }()
+			go func() { got <- third.Lock(t.Context(), Claim{}) }()
 			synctest.Wait()
 			second.Leave()
 			require.ErrorIs(t, <-result, errLeft)
@@ -329,9 +349,9 @@ func TestTicketLeave(t *testing.T) {
 		holder := locked(t, other)
 		first, second := l.Enter(), l.Enter()
 		result, got := make(chan error, 1), make(chan error, 1)
-		go func() { result <- first.Lock(within(t, lockPatience)) }()
+		go func() { result <- first.Lock(within(t, lockPatience), Claim{}) }()
 		waitsInFile(t, l)
-		go func() { got <- second.Lock(within(t, lockPatience)) }()
+		go func() { got <- second.Lock(within(t, lockPatience), Claim{}) }()
 		first.Leave()
 		require.ErrorIs(t, <-result, errLeft)
 		holder.Leave()
@@ -368,7 +388,7 @@ func TestTicketLockStopsWithItsContext(t *testing.T) {
 				holder.GaveUp()
 				holder.Leave()
 			},
-			waitSettled, "nothing was sent in time: a write that got no answer may still be running in LoopGrid; call again in 4 s",
+			waitSettled, "nothing was sent in time: an earlier write got no answer and may still be running in LoopGrid; call again in 4 s",
 		},
 	}
 	for name, test := range tests {
@@ -378,7 +398,7 @@ func TestTicketLockStopsWithItsContext(t *testing.T) {
 				l := New(Options{})
 				test.arrange(t, l)
 				ticket := l.Enter()
-				err := ticket.Lock(within(t, 2500*time.Millisecond))
+				err := ticket.Lock(within(t, 2500*time.Millisecond), Claim{})
 				var lockErr *WaitError
 				require.ErrorAs(t, err, &lockErr)
 				require.Equal(t, test.wait, lockErr.wait)
@@ -395,8 +415,8 @@ func TestTicketLockStopsWithItsContext(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errors.New("the server ends"))
 		ticket := l.Enter()
-		require.EqualError(t, ticket.Lock(ctx), "cancelled before anything was sent (the server ends)")
-		require.NoError(t, ticket.Lock(t.Context()), "the ticket keeps its place")
+		require.EqualError(t, ticket.Lock(ctx, Claim{}), "cancelled before anything was sent (the server ends)")
+		require.NoError(t, ticket.Lock(t.Context(), Claim{}), "the ticket keeps its place")
 	})
 }
 
@@ -407,8 +427,8 @@ func TestTicketLockGivesUpWaitingForAnotherProcess(t *testing.T) {
 	holder := locked(t, other)
 
 	ticket := l.Enter()
-	err := ticket.Lock(within(t, 20*time.Millisecond))
-	require.EqualError(t, err, "nothing was sent in time: another process is writing to this workspace")
+	err := ticket.Lock(within(t, 20*time.Millisecond), Claim{})
+	require.EqualError(t, err, "nothing was sent in time: another process is writing to this LoopGrid")
 	ticket.Leave()
 	abandoned := l.file.waiting()
 	require.Empty(t, abandoned, "nothing interrupts a wait for a file lock")
@@ -429,7 +449,7 @@ func TestTicketLockGivesUpWaitingForAnotherProcess(t *testing.T) {
 	requireShut(t, l, waitFile)
 	ticket = l.Enter()
 	got := make(chan error, 1)
-	go func() { got <- ticket.Lock(within(t, lockPatience)) }()
+	go func() { got <- ticket.Lock(within(t, lockPatience), Claim{}) }()
 	waitsInFile(t, l)
 	holder.Leave()
 	require.NoError(t, <-got)
@@ -449,7 +469,7 @@ func TestWriteLockKeepsWorkspacesApart(t *testing.T) {
 	a := locked(t, first)
 	b := locked(t, second)
 	a.GaveUp()
-	require.Zero(t, b.UnsettledFor())
+	require.Zero(t, b.l.doubt.left(settleAfter))
 	a.Leave()
 	b.Leave()
 	locked(t, second).Leave()
@@ -461,27 +481,29 @@ func TestWriteLockUnsettled(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		call func(t *testing.T, first *Ticket)
-		want time.Duration
+		want time.Duration // for a call of the same process, to which the service has answered at once
+		// unanswered says that the lock file shows no answer of the service.
+		unanswered bool
 	}{
-		"nothing posted":  {func(*testing.T, *Ticket) {}, 0},
-		"answered":        {func(_ *testing.T, first *Ticket) { first.Answered() }, 0},
-		"refused":         {func(_ *testing.T, first *Ticket) { first.Ended() }, 0},
-		"given up":        {func(_ *testing.T, first *Ticket) { first.GaveUp() }, 6 * time.Second},
-		"left in flight":  {func(*testing.T, *Ticket) {}, 6 * time.Second},
-		"given up, later": {func(_ *testing.T, first *Ticket) { first.GaveUp(); <-time.After(4 * time.Second) }, 2 * time.Second},
+		"nothing posted":  {func(*testing.T, *Ticket) {}, 0, false},
+		"answered":        {func(_ *testing.T, first *Ticket) { first.Answered() }, 0, false},
+		"refused":         {func(_ *testing.T, first *Ticket) { first.Ended() }, 0, false},
+		"given up":        {func(_ *testing.T, first *Ticket) { first.GaveUp() }, 6 * time.Second, true},
+		"left in flight":  {func(*testing.T, *Ticket) {}, 6 * time.Second, true},
+		"given up, later": {func(_ *testing.T, first *Ticket) { first.GaveUp(); <-time.After(4 * time.Second) }, 2 * time.Second, true},
 		"given up, much later": {
-			func(_ *testing.T, first *Ticket) { first.GaveUp(); <-time.After(7 * time.Second) }, 0,
+			func(_ *testing.T, first *Ticket) { first.GaveUp(); <-time.After(7 * time.Second) }, 0, true,
 		},
 		"repeated and answered": {
 			func(t *testing.T, first *Ticket) {
 				t.Helper()
 				first.GaveUp()
-				require.Equal(t, 6*time.Second, first.UnsettledFor())
+				require.Equal(t, 6*time.Second, first.l.doubt.left(settleAfter))
 				<-time.After(time.Second)
 				require.NoError(t, first.Posting())
 				first.Answered()
-				require.Zero(t, first.UnsettledFor())
-			}, 0,
+				require.Zero(t, first.l.doubt.left(settleAfter))
+			}, 0, false,
 		},
 		"repeated and given up": {
 			func(t *testing.T, first *Ticket) {
@@ -491,7 +513,7 @@ func TestWriteLockUnsettled(t *testing.T) {
 				require.NoError(t, first.Posting())
 				<-time.After(time.Second)
 				first.GaveUp()
-			}, 6 * time.Second,
+			}, 6 * time.Second, true,
 		},
 		"repeated and refused": {
 			func(t *testing.T, first *Ticket) {
@@ -501,26 +523,26 @@ func TestWriteLockUnsettled(t *testing.T) {
 				require.NoError(t, first.Posting())
 				<-time.After(time.Second)
 				first.Ended()
-			}, 4 * time.Second,
+			}, 4 * time.Second, false,
 		},
 		"another write of the same call": {
 			func(t *testing.T, first *Ticket) {
 				t.Helper()
 				first.GaveUp()
 				start := time.Now()
-				require.NoError(t, first.Lock(t.Context()))
+				require.NoError(t, first.Lock(t.Context(), Claim{}))
 				require.Equal(t, 6*time.Second, time.Since(start))
 				require.NoError(t, first.Posting())
 				first.Answered()
-			}, 0,
+			}, 0, false,
 		},
 		"another write of the same call, stopped": {
 			func(t *testing.T, first *Ticket) {
 				t.Helper()
 				first.GaveUp()
-				require.Error(t, first.Lock(within(t, time.Second)))
+				require.Error(t, first.Lock(within(t, time.Second), Claim{}))
 				require.ErrorIs(t, first.Posting(), errNotLocked)
-			}, 5 * time.Second,
+			}, 5 * time.Second, false,
 		},
 	}
 	for name, test := range tests {
@@ -542,10 +564,15 @@ func TestWriteLockUnsettled(t *testing.T) {
 					if where == "another process" {
 						l = fileWriteLock(t, dir)
 					}
+					synctest.Wait() // until the service has answered
+					want := test.want
+					if where == "another process" && test.unanswered {
+						want = settleAfter // It asks for itself.
+					}
 					start := time.Now()
 					second := locked(t, l)
-					require.Equal(t, test.want, time.Since(start))
-					require.Zero(t, second.UnsettledFor())
+					require.Equal(t, want, time.Since(start))
+					require.Zero(t, second.l.doubt.left(settleAfter))
 					second.Leave()
 				})
 			})
@@ -567,47 +594,54 @@ func TestLockFileShowsThePostInFlight(t *testing.T) {
 		ticket := locked(t, l)
 		require.Empty(t, content(), "evaluating a policy posts nothing that has to be remembered")
 		require.NoError(t, ticket.Posting())
-		require.Equal(t, "2000-01-01T00:00:00.000000000Z\n", content())
+		require.Equal(t, "posted   2000-01-01T00:00:00.000000000Z\n", content())
 		<-time.After(1500 * time.Millisecond)
 		ticket.GaveUp()
-		require.Equal(t, "2000-01-01T00:00:01.500000000Z\n", content())
-		<-time.After(time.Second)
+		require.Equal(t, "given up 2000-01-01T00:00:01.500000000Z\n", content())
+		require.NoError(t, ticket.Repeat(t.Context()))
 		require.NoError(t, ticket.Posting())
-		require.Equal(t, "2000-01-01T00:00:02.500000000Z\n", content())
+		require.Equal(t, "posted   2000-01-01T00:00:02.500000000Z\n", content())
 		ticket.Ended()
-		require.Equal(t, "2000-01-01T00:00:01.500000000Z\n", content())
+		require.Equal(t, "answered 2000-01-01T00:00:01.500000000Z\n", content())
 		require.NoError(t, ticket.Posting())
 		ticket.Answered()
-		require.Equal(t, strings.Repeat(" ", 30)+"\n", content())
+		settled := "settled  " + strings.Repeat(" ", 30) + "\n"
+		require.Equal(t, settled, content())
 		ticket.Leave()
-		require.Equal(t, strings.Repeat(" ", 30)+"\n", content())
+		require.Equal(t, settled, content())
 	})
 }
 
-// TestLockFileContent has a process find a file in some state, as a killed or a foreign one may have left it.
+// TestLockFileContent has a process find a file in some state, as a killed or a foreign one may have left it. The service is alive.
 func TestLockFileContent(t *testing.T) {
 	t.Parallel()
-	const now = "2000-01-01T00:00:00.000000000Z\n" // The time in a synctest bubble.
+	const s = time.Second
+	settled := string(note{}.append(nil))
 	tests := map[string]struct {
 		content string
 		want    time.Duration
 	}{
-		"new":                   {"", 0},
-		"settled":               {noLockTime, 0},
-		"posted now":            {now, 6 * time.Second},
-		"posted 2 s ago":        {"1999-12-31T23:59:58.000000000Z\n", 4 * time.Second},
-		"posted 5.9 s ago":      {"1999-12-31T23:59:54.100000000Z\n", 100 * time.Millisecond},
-		"posted 6 s ago":        {"1999-12-31T23:59:54.000000000Z\n", 0},
-		"posted last year":      {"1999-01-01T00:00:00.000000000Z\n", 0},
-		"posted in the future":  {"2000-01-01T00:00:00.000000001Z\n", 6 * time.Second},
-		"posted far in future":  {"9999-12-31T23:59:59.999999999Z\n", 6 * time.Second},
-		"cut off":               {now[:12], 6 * time.Second},
-		"cut off by one":        {now[:len(now)-1], 6 * time.Second},
-		"one blank":             {" ", 6 * time.Second},
-		"zeros":                 {strings.Repeat("\x00", len(now)), 6 * time.Second},
-		"garbage":               {"posted some time ago, who knows\n", 6 * time.Second},
-		"something behind it":   {"1999-12-31T23:59:58.000000000Z\nand more\n", 4 * time.Second},
-		"something behind none": {noLockTime + "and more\n", 0},
+		"new":                    {"", 0},
+		"settled":                {settled, 0},
+		"posted now":             {"posted   2000-01-01T00:00:00.000000000Z\n", 6 * s},
+		"posted long ago":        {"posted   1999-01-01T00:00:00.000000000Z\n", 6 * s},
+		"posted in the future":   {"posted   2000-01-01T00:00:00.000000001Z\n", 6 * s},
+		"given up 2 s ago":       {"given up 1999-12-31T23:59:58.000000000Z\n", 6 * s},
+		"given up long ago":      {"given up 1999-01-01T00:00:00.000000000Z\n", 6 * s},
+		"answered now":           {"answered 2000-01-01T00:00:00.000000000Z\n", 6 * s},
+		"answered 2 s ago":       {"answered 1999-12-31T23:59:58.000000000Z\n", 4 * s},
+		"answered 6 s ago":       {"answered 1999-12-31T23:59:54.000000000Z\n", 0},
+		"answered last year":     {"answered 1999-01-01T00:00:00.000000000Z\n", 0},
+		"answered in the future": {"answered 9999-12-31T23:59:59.999999999Z\n", 6 * s},
+		"cut off":                {settled[:12], 6 * s},
+		"cut off by one":         {settled[:len(settled)-1], 6 * s},
+		"one blank":              {" ", 6 * s},
+		"zeros":                  {strings.Repeat("\x00", noteWidth), 6 * s},
+		"another word":           {"what     2000-01-01T00:00:00.000000000Z\n", 6 * s},
+		"no time":                {"posted   2000-13-01T00:00:00.000000000Z\n", 6 * s},
+		"garbage":                {"posted some time ago, who knows when it was\n", 6 * s},
+		"something behind it":    {"answered 1999-12-31T23:59:58.000000000Z\nand more\n", 4 * s},
+		"something behind none":  {settled + "and more\n", 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -622,7 +656,7 @@ func TestLockFileContent(t *testing.T) {
 				if test.want > 2*time.Second {
 					hasty := fileWriteLock(t, dir).Enter()
 					var lockErr *WaitError
-					require.ErrorAs(t, hasty.Lock(within(t, 2*time.Second)), &lockErr)
+					require.ErrorAs(t, hasty.Lock(within(t, 2*time.Second), Claim{}), &lockErr)
 					require.Equal(t, waitSettled, lockErr.wait)
 					require.Equal(t, int((test.want-2*time.Second)/time.Second), lockErr.CallAgainIn())
 					hasty.Leave()
@@ -630,9 +664,9 @@ func TestLockFileContent(t *testing.T) {
 				l := fileWriteLock(t, dir)
 				ticket := locked(t, l)
 				require.Equal(t, test.want, time.Since(start))
-				at, err := l.file.read()
+				found, err := l.file.read()
 				require.NoError(t, err)
-				require.Zero(t, at, "cleared when the wait is over")
+				require.Equal(t, note{}, found, "cleared when the wait is over")
 				ticket.Leave()
 			})
 		})
@@ -705,12 +739,12 @@ func TestTicketLockLetsGoOfTheFile(t *testing.T) {
 	for name, stop := range map[string]func(t *testing.T, ticket *Ticket){
 		"context ends": func(t *testing.T, ticket *Ticket) {
 			t.Helper()
-			require.ErrorIs(t, ticket.Lock(within(t, time.Second)), context.DeadlineExceeded)
+			require.ErrorIs(t, ticket.Lock(within(t, time.Second), Claim{}), context.DeadlineExceeded)
 		},
 		"left while waiting": func(t *testing.T, ticket *Ticket) {
 			t.Helper()
 			got := make(chan error, 1)
-			go func() { got <- ticket.Lock(t.Context()) }()
+			go func() { got <- ticket.Lock(t.Context(), Claim{}) }()
 			synctest.Wait()
 			ticket.Leave()
 			require.ErrorIs(t, <-got, errLeft)
@@ -739,7 +773,7 @@ func TestTicketLeftAtTheLastMoment(t *testing.T) {
 	l := New(Options{Dir: filepath.Join(t.TempDir(), "no", "parent"), Name: "ledger", Warn: func(string) { ticket.Leave() }})
 	closeAtEnd(t, l)
 	ticket = l.Enter()
-	require.ErrorIs(t, ticket.Lock(t.Context()), errLeft)
+	require.ErrorIs(t, ticket.Lock(t.Context(), Claim{}), errLeft)
 	require.ErrorIs(t, ticket.Posting(), errNotLocked)
 	locked(t, l).Leave()
 }
@@ -749,43 +783,39 @@ func TestLockFileThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	var warnings []string
 	dir := lockFolder(t)
-	l := New(Options{Dir: dir, Name: "ledger", Warn: func(msg string) { warnings = append(warnings, msg) }})
+	l := New(Options{Dir: dir, Name: "ledger", Warn: func(msg string) { warnings = append(warnings, msg) }, Probe: dead})
 	closeAtEnd(t, l)
 	ticket := locked(t, l)
-	require.NoError(t, ticket.Posting())
-	ticket.GaveUp()
-	written := l.file.ledger().File
-	readOnly, err := os.Open(l.file.ledger().path)
+	written := l.file.ledger.File
+	readOnly, err := os.Open(l.file.ledger.path)
 	require.NoError(t, err)
 	defer readOnly.Close() //nolint:errcheck // Only read.
-	l.file.ledger().File = readOnly
+	l.file.ledger.File = readOnly
 	require.NoError(t, ticket.Posting())
 	ticket.GaveUp()
-	l.file.ledger().File = written
+	l.file.ledger.File = written
 	require.Len(t, warnings, 1)
 	require.Contains(t, warnings[0], "write lock: unanswered writes are not shown to other processes: write the lock file: ")
 	requireShut(t, fileWriteLock(t, dir), waitFile)
 	ticket.Leave()
 
-	// This process still knows, and does not believe the older time in the file.
-	given := l.lastGivenUp()
+	// This process still knows, and does not believe the older note in the file.
 	requireShut(t, l, waitSettled)
-	require.Equal(t, given, l.lastGivenUp())
 }
 
 func TestLockFileThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	l := fileWriteLock(t, lockFolder(t))
 	ticket := locked(t, l)
-	written := l.file.ledger().File
-	writeOnly, err := os.OpenFile(l.file.ledger().path, os.O_WRONLY, 0)
+	written := l.file.ledger.File
+	writeOnly, err := os.OpenFile(l.file.ledger.path, os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer writeOnly.Close() //nolint:errcheck // Not written.
-	l.file.ledger().File = writeOnly
+	l.file.ledger.File = writeOnly
 	_, err = l.file.read()
-	l.file.ledger().File = written
+	l.file.ledger.File = written
 	require.ErrorContains(t, err, "read the lock file: ")
-	require.NotErrorIs(t, err, errNoTime)
+	require.NotErrorIs(t, err, errNoNote)
 	require.NotErrorIs(t, err, io.EOF)
 	ticket.Leave()
 }
@@ -819,8 +849,8 @@ func TestWriteLockUnderStress(t *testing.T) {
 				defer cancel()
 				if random.IntN(8) == 0 {
 					calls.Go(ticket.Leave)
-					_ = ticket.Lock(ctx) // Either way: it cannot rely on the lock.
-				} else if ticket.Lock(ctx) == nil {
+					_ = ticket.Lock(ctx, Claim{}) // Either way: it cannot rely on the lock.
+				} else if ticket.Lock(ctx, Claim{}) == nil {
 					assert.Equal(t, int32(1), inside.Add(1))
 					if ticket.Posting() == nil {
 						served.Add(1)
@@ -849,7 +879,7 @@ func BenchmarkWriteLock(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				ticket := l.Enter()
-				if err := ticket.Lock(ctx); err != nil {
+				if err := ticket.Lock(ctx, Claim{}); err != nil {
 					b.Fatal(err)
 				}
 				if err := ticket.Posting(); err != nil {

@@ -24,7 +24,7 @@ func (t *trial) installArchive(_ context.Context, folder string) (installation, 
 	if err != nil {
 		return installation{}, err
 	}
-	for _, document := range []string{"README.md", "LICENSE", "THIRD-PARTY-NOTICES.txt", "CHANGELOG.md"} {
+	for _, document := range []string{"README.md", "LICENSE", "THIRD-PARTY-NOTICES.txt", "CHANGELOG.md", "SECURITY.md", "loopgrid-mcp.cdx.json"} {
 		if _, err := os.Stat(filepath.Join(folder, document)); err != nil {
 			return installation{}, fmt.Errorf("look for the documents: %w", err)
 		}
@@ -133,7 +133,7 @@ func (t *trial) installBundle(_ context.Context, folder string) (installation, e
 			Name string `json:"name"`
 		} `json:"tools"`
 		UserConfig map[string]struct {
-			Default string `json:"default"`
+			Default any `json:"default"`
 		} `json:"user_config"`
 	}
 	if err := json.Unmarshal(content, &manifest); err != nil {
@@ -142,8 +142,8 @@ func (t *trial) installBundle(_ context.Context, folder string) (installation, e
 	// A field without a default stays a placeholder.
 	filled := []string{"${__dirname}", folder}
 	for field, config := range manifest.UserConfig {
-		if config.Default != "" {
-			filled = append(filled, "${user_config."+field+"}", config.Default)
+		if config.Default != nil {
+			filled = append(filled, "${user_config."+field+"}", fmt.Sprint(config.Default))
 		}
 	}
 	fill := strings.NewReplacer(filled...)

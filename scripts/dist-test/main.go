@@ -20,6 +20,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -43,6 +44,8 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 	flags.SetOutput(out)
 	dist := flags.String("dist", "dist", "the `directory` of the artefacts")
 	strict := flags.Bool("strict", false, "fail where an installer is missing")
+	image := flags.String("image", "", "try this container `image`, and nothing else")
+	engine := flags.String("engine", "docker", "the `program` that runs the image: docker or podman")
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
@@ -53,7 +56,7 @@ func run(ctx context.Context, args []string, out io.Writer) int {
 		fmt.Fprintln(out, "dist-test takes no arguments besides its flags")
 		return 2
 	}
-	if err := try(ctx, out, *dist, *strict); err != nil {
+	if err := try(ctx, out, *dist, *image, *engine, *strict); err != nil {
 		fmt.Fprintf(out, "[FAIL] %v\n", err)
 		return 1
 	}
@@ -79,7 +82,7 @@ type installation struct {
 }
 
 // try goes through all ways of installation, and goes on after one that fails.
-func try(ctx context.Context, out io.Writer, dist string, strict bool) (err error) {
+func try(ctx context.Context, out io.Writer, dist, image, engine string, strict bool) (err error) {
 	scratch, err := os.MkdirTemp("", "loopgrid-dist-test-")
 	if err != nil {
 		return fmt.Errorf("make a folder: %w", err)
@@ -90,6 +93,9 @@ func try(ctx context.Context, out io.Writer, dist string, strict bool) (err erro
 		return fmt.Errorf("find the artefacts: %w", err)
 	}
 	t := &trial{dist: dist, version: cli.Version}
+	if image != "" {
+		return t.tryImage(ctx, out, scratch, engine, image)
+	}
 	if err := t.checkSums(); err != nil {
 		return err
 	}
@@ -105,24 +111,63 @@ func try(ctx context.Context, out io.Writer, dist string, strict bool) (err erro
 	}
 	defer sandbox.Stop()
 	t.service = sandbox.URL
+	return t.tryAll(ctx, out, scratch, strict, []way{
+		{"every artefact", "its program is small enough, and its bill of materials is about it", t.checkArtefacts, false},
+		{"archive", session, t.use(t.installArchive), false},
+		{"deb with dpkg", session, t.use(t.installDeb), !linux},
+		{"rpm with rpm", session, t.use(t.installRPM), !linux},
+		{"wheel with pip", session, t.use(t.installPip), false},
+		{"wheel with uvx", session, t.use(t.installUvx), false},
+		{"source distribution", "says where there are wheels, and how to do without", t.refuseSource, false},
+		{"npm with npx", session, t.use(t.installNPX), false},
+		{"npm with a program that cannot run", "one line, exit code 1", t.refuseBrokenNPM, false},
+		{"MCP bundle", session, t.use(t.installBundle), false},
+		{"links of Cursor, VS Code and Goose", "what they name starts", t.followLinks, false},
+		{"Linux on arm64 under qemu", session, t.use(t.installForeign("linux_arm64", "qemu-aarch64-static", "qemu-aarch64")), true},
+		{"Windows under Wine", session, t.use(t.installForeign("windows_amd64", "wine64", "wine", "/usr/lib/wine/wine64")), true},
+	})
+}
 
+// tryImage tries a container image against a sandbox of this source tree: there need be no dist.
+func (t *trial) tryImage(ctx context.Context, out io.Writer, scratch, engine, image string) error {
+	program, err := launch.Build(ctx, scratch, launch.Program)
+	if err != nil {
+		return err
+	}
+	sandbox, err := launch.StartSandbox(ctx, program)
+	if err != nil {
+		return err
+	}
+	defer sandbox.Stop()
+	t.service = sandbox.URL
+	return t.tryAll(ctx, out, scratch, true, []way{{"container image", session, t.use(t.installImage(engine, image)), false}})
+}
+
+// session is what happens with an installed program.
+const session = "version, doctor, six tools, the story of a refund"
+
+// way is a way in which users get the program, and what is tried of it in a folder that does not exist yet. One that is optional may be
+// missing even for -strict.
+type way struct {
+	label, what string
+	try         func(ctx context.Context, folder string) error
+	optional    bool
+}
+
+// tryAll goes on after one that fails.
+func (t *trial) tryAll(ctx context.Context, out io.Writer, scratch string, strict bool, ways []way) error {
 	var failed []string
-	for _, way := range []struct {
-		label   string
-		install func(context.Context, string) (installation, error)
-	}{
-		{"archive", t.installArchive},
-		{"wheel with pip", t.installPip},
-		{"wheel with uvx", t.installUvx},
-		{"npm with npx", t.installNPX},
-		{"MCP bundle", t.installBundle},
-	} {
+	for i, way := range ways {
 		began := time.Now()
-		err := t.use(ctx, filepath.Join(scratch, strings.ReplaceAll(way.label, " ", "-")), way.install)
+		err := func() error {
+			ctx, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			return way.try(ctx, filepath.Join(scratch, strconv.Itoa(i)))
+		}()
 		switch {
 		case err == nil:
-			fmt.Fprintf(out, "[PASS] %s: version, doctor, six tools, the story of a refund (%.1f s)\n", way.label, time.Since(began).Seconds())
-		case errors.Is(err, errMissing) && !strict:
+			fmt.Fprintf(out, "[PASS] %s: %s (%.1f s)\n", way.label, way.what, time.Since(began).Seconds())
+		case errors.Is(err, errMissing) && (!strict || way.optional):
 			fmt.Fprintf(out, "[SKIP] %s: %v\n", way.label, err)
 		default:
 			fmt.Fprintf(out, "[FAIL] %s: %v\n", way.label, err)
@@ -136,14 +181,14 @@ func try(ctx context.Context, out io.Writer, dist string, strict bool) (err erro
 }
 
 // use installs in one way and tries what came of it.
-func (t *trial) use(ctx context.Context, folder string, install func(context.Context, string) (installation, error)) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	i, err := install(ctx, folder)
-	if err != nil {
-		return err
+func (t *trial) use(install func(context.Context, string) (installation, error)) func(context.Context, string) error {
+	return func(ctx context.Context, folder string) error {
+		i, err := install(ctx, folder)
+		if err != nil {
+			return err
+		}
+		return t.check(ctx, folder, i)
 	}
-	return t.check(ctx, folder, i)
 }
 
 // find returns the one artefact that the pattern names.
@@ -158,15 +203,10 @@ func (t *trial) find(pattern string) (string, error) {
 	return found[0], nil
 }
 
-// system is the part of an archive's name that tells systems apart.
-func system() string {
-	if runtime.GOOS == "darwin" {
-		return "darwin_all"
-	}
-	return runtime.GOOS + "_" + runtime.GOARCH
-}
-
-const windows = runtime.GOOS == "windows"
+const (
+	windows = runtime.GOOS == "windows"
+	linux   = runtime.GOOS == "linux"
+)
 
 // archiveEnding ends the name of this system's archive.
 func archiveEnding() string {

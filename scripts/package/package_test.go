@@ -150,7 +150,7 @@ func TestWheels(t *testing.T) {
 		_, readme, _ := strings.Cut(files[info+"METADATA"].content, "\n\n")
 		assert.True(t, strings.HasPrefix(readme, "# loopgrid-mcp\n"))
 		assert.Contains(t, readme, "<!-- mcp-name: "+registryName+" -->", "the registry looks for it")
-		assert.Contains(t, readme, "]("+repository+"/blob/v"+r.version+"/CHANGELOG.md)")
+		assert.Contains(t, readme, "]("+repository+"/blob/v"+r.version+"/SECURITY.md)")
 
 		checkRecord(t, files, info+"RECORD")
 	}

@@ -184,7 +184,7 @@ func (r *rest) export(ctx context.Context, id string) ([]evidence.Field, error) 
 func (r *rest) write(ctx context.Context, do func(*loopgrid.Turn) error) error {
 	w := r.client.NewTurn()
 	defer w.End()
-	if err := w.Begin(ctx); err != nil {
+	if err := w.Begin(ctx, loopgrid.Subject{}); err != nil {
 		return err
 	}
 	return do(w)
