@@ -17,7 +17,7 @@ var errNoSignOfLife = errors.New("look for a sign of life: the answer does not c
 func (c *Client) signOfLife(ctx context.Context) error {
 	id := NewRequestID()
 	r := get("/api/v1/decisions/{id}", decisionPath(impossibleDecision, ""))
-	req, err := c.newRequest(WithRequestID(ctx, id), r)
+	req, err := c.newRequest(WithRequestID(ctx, id), r, c.key.current())
 	if err != nil {
 		return err
 	}
