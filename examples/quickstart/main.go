@@ -78,8 +78,7 @@ func demonstrate(ctx context.Context, p *printer, program string) error {
 	var log bytes.Buffer
 	server := exec.CommandContext(ctx, program)
 	server.Env = launch.Environment("LOOPGRID_BASE_URL="+sandbox.URL, "LOOPGRID_EVIDENCE_DIR="+evidence,
-		"LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true", "LOOPGRID_MCP_REVIEWER_ID=alice@acme.example", "LOOPGRID_MCP_REVIEW_CONFIRMATION=required",
-		"LOOPGRID_MCP_WRITE_LOCK=off") // Nobody else writes into this sandbox, and a lock would leave a file behind.
+		"LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true", "LOOPGRID_MCP_REVIEWER_ID=alice@acme.example", "LOOPGRID_MCP_REVIEW_CONFIRMATION=required")
 	server.Stderr = &log
 	launch.EndGently(server)
 

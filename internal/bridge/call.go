@@ -23,6 +23,7 @@ type call struct {
 	req       *mcp.CallToolRequest
 	args      *arguments // once checked
 	requestID string     // sent with every request, and logged
+	traceID   string     // of the trace that the caller is in, if any; logged
 	turn      *loopgrid.Turn
 	steps     steps
 	progress  *progress

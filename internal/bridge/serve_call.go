@@ -22,6 +22,7 @@ func (b *Bridge) serveCall(ctx context.Context, req *mcp.CallToolRequest) (mcp.R
 	arrived := time.Now()
 	c := b.newCall(req)
 	ctx = loopgrid.WithRequestID(ctx, c.requestID)
+	ctx, c.traceID = loopgrid.WithTrace(ctx, metaText(req, "traceparent"), metaText(req, "tracestate"))
 	onWire.Started()
 
 	// Log and leave: a call that was answered while its handler still runs is not touched here; its turn ends with the handler.
@@ -107,11 +108,14 @@ func (b *Bridge) unknownTool(name string) error {
 // maxNameLogged clips a name that the host made up, in characters.
 const maxNameLogged = 80
 
-// logEnd logs a line for the call: the tool, how long it took, how it ended, and the ids of the JSON-RPC request and of the requests to
-// LoopGrid; of a review also what was decided of which decision, and who confirmed it. It never holds another argument, or a word of the
+// logEnd logs a line for the call: the tool, how long it took, how it ended, and the ids of the JSON-RPC request, of the requests to
+// LoopGrid and of the caller's trace; of a review also what was decided of which decision, and who confirmed it. It never holds another argument, or a word of the
 // result.
 func (c *call) logEnd(ctx context.Context, wireID string, arrived time.Time, outcome string, handled bool) {
 	details := c.reviewDetails
+	if c.traceID != "" {
+		details = append(details, slog.String("trace_id", c.traceID))
+	}
 	switch {
 	case !handled:
 		outcome = loopgrid.Unknown.String()
@@ -128,6 +132,13 @@ func (c *call) logEnd(ctx context.Context, wireID string, arrived time.Time, out
 		slog.String("request_id", c.requestID),
 		slog.String("id", text.Clip(wireID, maxNameLogged)),
 	}, details...)...)
+}
+
+// metaText is a text in the _meta of a request; empty if there is none. Baggage is never read: it can carry data that nobody meant for
+// LoopGrid.
+func metaText(req *mcp.CallToolRequest, name string) string {
+	value, _ := req.Params.GetMeta()[name].(string)
+	return value
 }
 
 // outcomeOf is one word for how a call ended that did not name its outcome.

@@ -78,3 +78,42 @@ func TestEveryCallIsLoggedWithoutItsArguments(t *testing.T) {
 	}, got)
 	assert.NotContains(t, x.log.String(), "secret")
 }
+
+// TestTraceContext: a well-formed one goes on with every request of its call, and nothing else of _meta does.
+func TestTraceContext(t *testing.T) {
+	t.Parallel()
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	for _, tt := range []struct{ name, meta, parent, state string }{
+		{"both", `"traceparent":"` + parent + `","tracestate":"rojo=00f067aa0ba902b7,congo=t61rcWkgMzE","baggage":"user=ann"`, parent, "rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"},
+		{"no state", `"traceparent":"` + parent + `"`, parent, ""},
+		{"malformed state", `"traceparent":"` + parent + `","tracestate":"é"`, parent, ""},
+		{"malformed parent", `"traceparent":"` + parent + `\r\nX-Loopgrid-Key: x","tracestate":"rojo=1"`, "", ""},
+		{"no text", `"traceparent":7,"tracestate":{}`, "", ""},
+		{"none", `"baggage":"user=ann"`, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			x, s := open(t)
+			x.send(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"loopgrid.record_decision","arguments":{"decision_type":"t","proposed_action":{"amount":1},` +
+				`"model_output":{},"policy_id":"refund-policy"},"_meta":{` + tt.meta + `}}}`)
+			assert.Contains(t, x.receive(), `\"captured\":true`)
+			requests := s.sentSince(0)
+			require.Len(t, requests, 4)
+			for _, r := range requests {
+				assert.Equal(t, tt.parent, r.header.Get("Traceparent"))
+				assert.Equal(t, tt.state, r.header.Get("Tracestate"))
+				assert.NotContains(t, r.header, "Baggage")
+			}
+			if tt.parent != "" {
+				assert.Contains(t, x.log.String(), " trace_id=4bf92f3577b34da6a3ce929d0e0e4736")
+			} else {
+				assert.NotContains(t, x.log.String(), "trace_id")
+			}
+			x.ok("loopgrid.verify_evidence", `{"decision_id":"`+recordedID(s)+`"}`)
+			assert.Empty(t, s.sentSince(4)[0].header.Get("Traceparent"), "the next call has none")
+		})
+	}
+}
+
+// recordedID is the id of the first decision in the sandbox.
+func recordedID(s *service) string { return s.sandbox.Events("default")[0].DecisionID }

@@ -138,6 +138,7 @@ func TestAnswersOfTheService(t *testing.T) {
 			assert.NotContains(t, write+read+x.log.String(), key)
 			assert.Less(t, len(write), 1000)
 			assert.Regexp(t, `^(Not recorded|Outcome unknown): `, write)
+			assert.Regexp(t, `^Not verified: `, read)
 		})
 	}
 	golden(t, "texts/answers.txt", []byte(all.String()))

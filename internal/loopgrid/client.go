@@ -51,8 +51,8 @@ type Client struct {
 	o        Options
 	log      *slog.Logger
 	lock     *writelock.Lock
-	key      *serviceKey
 	database database
+	key      *serviceKey
 	// askedForCertificate says that the service asked for a client certificate in a handshake.
 	askedForCertificate atomic.Bool
 }

@@ -96,7 +96,8 @@ func (b *bench) flood(ctx context.Context, f flood) (err error) {
 		cmd = exec.CommandContext(ctx, "sh", "-c", "ulimit -n "+strconv.Itoa(f.files)+`; exec "$0"`, cmd.Path)
 		cmd.Env = environ
 	}
-	cmd.Env = append(cmd.Env, "LOOPGRID_BASE_URL="+f.service.url) // the last one counts
+	// The last one counts. All of it takes its time, and memory is what is measured.
+	cmd.Env = append(cmd.Env, "LOOPGRID_BASE_URL="+f.service.url, "LOOPGRID_MCP_TIMEOUT_SECONDS=120")
 	p, err := wire.Start(cmd)
 	if err == nil {
 		err = p.Initialize("2025-11-25")

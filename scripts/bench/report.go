@@ -22,6 +22,9 @@ type report struct {
 // title says when and where the figures were taken.
 func (r *report) title() string {
 	text := fmt.Sprintf("medians of %d interleaved rounds, %s, %s", r.amounts.rounds, time.Now().Format("2 January 2006"), machine())
+	if r.limits {
+		text = fmt.Sprintf("one run, %s, %s", time.Now().Format("2 January 2006"), machine())
+	}
 	if r.quick {
 		text += " (a quick run: the figures say little)"
 	}

@@ -98,14 +98,14 @@ func (t *trial) refuseBrokenNPM(ctx context.Context, folder string) error {
 
 // refused runs a command that has to end with 1, and returns all that it prints.
 func refused(ctx context.Context, folder string, environ []string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // Found by lookPath.
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = folder
 	cmd.Env = launch.Environment(environ...)
 	launch.EndGently(cmd)
 	printed, err := cmd.CombinedOutput()
 	var ended *exec.ExitError
 	if !errors.As(err, &ended) || ended.ExitCode() != 1 {
-		return "", fmt.Errorf("%s ends with %v, not with exit status 1\n%s", strings.Join(args, " "), err, printed)
+		return "", fmt.Errorf("%s ends with %s, not with exit status 1\n%s", strings.Join(args, " "), cmd.ProcessState, printed)
 	}
 	return string(printed), nil
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -69,7 +70,7 @@ func installedPackage(folder string) (installation, error) {
 
 // installForeign unpacks the archive for another platform and has an emulator run its program.
 func (t *trial) installForeign(platform string, emulators ...string) func(context.Context, string) (installation, error) {
-	return func(_ context.Context, folder string) (installation, error) {
+	return func(ctx context.Context, folder string) (installation, error) {
 		emulator, err := lookPath(emulators...)
 		if err != nil {
 			return installation{}, err
@@ -86,7 +87,13 @@ func (t *trial) installForeign(platform string, emulators ...string) func(contex
 			return installation{}, err
 		}
 		program := []string{emulator, filepath.Join(folder, "loopgrid-mcp"+suffix)}
-		return installation{program: program, doctor: append(program[:2:2], "doctor"), environ: []string{"WINEDEBUG=-all"}}, nil
+		environ := []string{"WINEDEBUG=-all", "WINEPREFIX=" + filepath.Join(folder, "wine")}
+		// Wine 8 and older lack a DLL that every Go program needs.
+		_, err = command(ctx, folder, environ, append(slices.Clip(program), "version"))
+		if err != nil && strings.Contains(err.Error(), "bcryptprimitives.dll") {
+			return installation{}, fmt.Errorf("a Wine that is new enough for Go %w", errMissing)
+		}
+		return installation{program: program, doctor: append(slices.Clip(program), "doctor"), environ: environ}, nil
 	}
 }
 
@@ -109,7 +116,7 @@ func (t *trial) installImage(engine, image string) func(context.Context, string)
 			run = append(run, "--env", setting)
 		}
 		run = append(run, image)
-		return installation{program: run, doctor: append(run[:len(run):len(run)], "doctor")}, nil
+		return installation{program: run, doctor: append(slices.Clip(run), "doctor")}, nil
 	}
 }
 

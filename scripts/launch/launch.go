@@ -1,5 +1,5 @@
 // Package launch builds the program and runs its sandbox as a child process, for the demo and the scripts that try the program from
-// outside. It knows how the program is built and what its sandbox prints. It must not know MCP, nor import the program's packages.
+// outside. It knows how the program is built, what its sandbox prints, and which lock files a bridge leaves for it. It must not know MCP.
 package launch
 
 import (
@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"os/exec"
 	"path"
@@ -17,6 +18,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/loopgridio/loopgrid-mcp/internal/writelock"
 )
 
 // Program is the import path of the program's main package, for [Build] and [BuildRelease].
@@ -129,10 +132,28 @@ func StartSandbox(ctx context.Context, program string) (*Sandbox, error) {
 	}
 }
 
-// Stop ends the sandbox, and returns when the process is gone. It may be called more than once.
+// Stop ends the sandbox, and returns when the process is gone. Bridges that wrote into it must have ended before: nobody can write there
+// any more, so their lock files are deleted. It may be called more than once.
 func (s *Sandbox) Stop() {
 	s.cancel()
 	<-s.ended
+	for _, file := range lockFiles(s.URL) {
+		_ = os.Remove(file) // What stays is in nobody's way.
+	}
+}
+
+// lockFiles returns the files by which bridges take turns at the service with that address.
+func lockFiles(address string) []string {
+	base, err := url.Parse(address)
+	if err != nil || base.Host == "" {
+		return nil
+	}
+	dir, err := writelock.DefaultDir()
+	if err != nil {
+		return nil
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, writelock.Name(base)+".*")) // the pattern is valid
+	return files
 }
 
 // findAddress reads what the sandbox prints until it ends, and sends the address that it listens on.

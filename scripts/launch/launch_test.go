@@ -6,12 +6,14 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/loopgridio/loopgrid-mcp/internal/writelock"
 	"github.com/loopgridio/loopgrid-mcp/scripts/launch"
 )
 
@@ -38,8 +40,14 @@ func TestSandbox(t *testing.T) {
 	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", address.Host)
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
+	dir, err := writelock.DefaultDir()
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	lock := filepath.Join(dir, writelock.Name(address)+".lock")
+	require.NoError(t, os.WriteFile(lock, nil, 0o600))
 	s.Stop()
 	s.Stop()
+	assert.NoFileExists(t, lock, "a bridge left it for this sandbox")
 	_, err = new(net.Dialer).DialContext(t.Context(), "tcp", address.Host)
 	require.Error(t, err, "it still listens")
 }

@@ -59,7 +59,7 @@ type dependsOn struct {
 // writeSBOM writes the bill of materials of a built program. The modules and the toolchain are those the linker wrote into the
 // program; their licences, by "path version", come from the module cache.
 func writeSBOM(path, program string, licences map[string]string) error {
-	content, err := os.ReadFile(program) //nolint:gosec // Named by the developer.
+	content, err := os.ReadFile(program)
 	if err != nil {
 		return fmt.Errorf("read the program: %w", err)
 	}

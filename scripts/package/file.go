@@ -130,7 +130,7 @@ func (r *release) render(path string, t target, more map[string]string) ([]byte,
 		return nil, err
 	}
 	functions := template.FuncMap{
-		"json": func(text string) string { return strconv.Quote(text) }, // Plain text alone: a test reads what comes of it.
+		"json": strconv.Quote, // Plain text alone: a test reads what comes of it.
 	}
 	parsed, err := template.New(path).Option("missingkey=error").Funcs(functions).Parse(string(text))
 	if err != nil {

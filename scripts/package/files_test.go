@@ -136,6 +136,10 @@ func TestTheFlagsOfABuildAreWrittenDownOnce(t *testing.T) {
 	assert.Contains(t, source(t, "Dockerfile"), " make build RELEASE=$RELEASE ")
 	assert.NotContains(t, source(t, "Dockerfile"), "-ldflags")
 	assert.Contains(t, source(t, "packaging/publish/image"), " --build-arg RELEASE=yes ", "or it says that it is no release")
+	assert.Contains(t, source(t, "Makefile"), "-ldflags=$(BUILD_LDFLAGS)")
+	assert.Contains(t, source(t, "scripts/launch/launch.go"), `"-trimpath", "-tags=nethttpomithttp2", "-ldflags=-s -w"`, "what is measured is built like what is released")
+	assert.Contains(t, source(t, "Makefile"), "-trimpath -tags=nethttpomithttp2 ")
+	assert.Contains(t, source(t, "Makefile"), "BUILD_LDFLAGS = -s -w$(if ")
 	assert.Contains(t, source(t, "Makefile"), "--parallelism 1", "GoReleaser joins the programs for macOS in the order in which their builds end")
 }
 

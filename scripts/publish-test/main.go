@@ -95,7 +95,7 @@ func try(ctx context.Context, folder string, publish func(context.Context, *tria
 	}
 	changes, err := os.ReadFile("CHANGELOG.md")
 	if err == nil {
-		err = os.WriteFile(filepath.Join(folder, "CHANGELOG.md"), changes, 0o600)
+		err = os.WriteFile(filepath.Join(folder, "CHANGELOG.md"), changes, 0o600) //nolint:gosec // A folder of our own.
 	}
 	if err == nil {
 		err = os.Mkdir(filepath.Join(folder, "bin"), 0o700)
@@ -146,7 +146,7 @@ func (t *trial) run(ctx context.Context, script string, args ...string) (string,
 }
 
 func (t *trial) command(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // Ours.
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Dir = t.folder
 	cmd.Env = append(launch.Environment(t.environ...), "PATH="+filepath.Join(t.folder, "bin")+string(os.PathListSeparator)+os.Getenv("PATH"))
 	launch.EndGently(cmd)
@@ -176,7 +176,7 @@ func (t *trial) spoil(pattern string, change func([]byte)) error {
 		return fmt.Errorf("change a file: %w", err)
 	}
 	change(content)
-	if err := os.WriteFile(found[0], content, 0o600); err != nil {
+	if err := os.WriteFile(found[0], content, 0o600); err != nil { //nolint:gosec // In a folder of our own.
 		return fmt.Errorf("change a file: %w", err)
 	}
 	return nil

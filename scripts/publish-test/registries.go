@@ -96,7 +96,7 @@ func publishPyPI(ctx context.Context, t *trial) error {
 		return fmt.Errorf("make a folder: %w", err)
 	}
 	address, stop, err := t.serve(ctx, func(address string) []string {
-		host, port, _ := net.SplitHostPort(address) //nolint:errcheck // It has both.
+		host, port, _ := net.SplitHostPort(address)
 		return []string{server, "run", "-i", host, "-p", port, "-P", ".", "-a", ".", "--hash-algo", "sha256", packages}
 	})
 	if err != nil {
@@ -236,7 +236,7 @@ func (t *trial) serve(ctx context.Context, args func(address string) []string) (
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	command := args(address)
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // Ours.
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir = t.folder
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
@@ -247,7 +247,10 @@ func (t *trial) serve(ctx context.Context, args func(address string) []string) (
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
-	stop := func() { cancel(); <-ended }
+	stop := func() {
+		cancel()
+		_ = <-ended // It ends by being stopped.
+	}
 	ticks := time.NewTicker(100 * time.Millisecond)
 	defer ticks.Stop()
 	for {

@@ -67,11 +67,11 @@ const folder = "bin/validation"
 
 // result is how a check ended.
 type result struct {
-	Passed  bool
-	Commit  string
-	Date    string
-	Command string
-	Lines   []string // of the log: what passed, was skipped or failed within it
+	Passed  bool     `json:"passed"`
+	Commit  string   `json:"commit"`
+	Date    string   `json:"date"`
+	Command string   `json:"command"`
+	Lines   []string `json:"lines"` // of the log: what passed, was skipped or failed within it
 }
 
 // run runs the checks that are named, or all, and writes the document.
@@ -119,7 +119,7 @@ func (c check) run(ctx context.Context, commit string) (result, error) {
 		return result{}, fmt.Errorf("keep the log: %w", err)
 	}
 	var all bytes.Buffer
-	cmd := exec.CommandContext(ctx, "bash", "-c", c.command) //nolint:gosec // From the list above.
+	cmd := exec.CommandContext(ctx, "bash", "-c", c.command)
 	cmd.Stdout = io.MultiWriter(&all, log)
 	cmd.Stderr = cmd.Stdout
 	ended := cmd.Run()
@@ -169,9 +169,20 @@ func environment(ctx context.Context) []string {
 	}
 	all := []string{"System: " + system}
 	for _, tool := range [][]string{
-		{"go", "version"}, {"make", "--version"}, {"python3", "--version"}, {"pip", "--version"}, {"uv", "--version"}, {"node", "--version"},
-		{"npm", "--version"}, {"dpkg", "--version"}, {"rpm", "--version"}, {"docker", "--version"}, {"podman", "--version"},
-		{"qemu-aarch64-static", "--version"}, {"wine64", "--version"}, {"brew", "--version"},
+		{"go", "version"},
+		{"make", "--version"},
+		{"python3", "--version"},
+		{"pip", "--version"},
+		{"uv", "--version"},
+		{"node", "--version"},
+		{"npm", "--version"},
+		{"dpkg", "--version"},
+		{"rpm", "--version"},
+		{"docker", "--version"},
+		{"podman", "--version"},
+		{"qemu-aarch64-static", "--version"},
+		{"wine64", "--version"},
+		{"brew", "--version"},
 	} {
 		text := printed(ctx, tool[0], tool[1:]...)
 		if text == "" {
@@ -185,7 +196,7 @@ func environment(ctx context.Context) []string {
 
 // printed is the first line that a command prints, or nothing where there is no such program.
 func printed(ctx context.Context, name string, args ...string) string {
-	out, err := exec.CommandContext(ctx, name, args...).Output() //nolint:gosec // Named above.
+	out, err := exec.CommandContext(ctx, name, args...).Output()
 	if err != nil {
 		return ""
 	}
