@@ -122,10 +122,12 @@ func slowly(t *testing.T, took time.Duration) (url string, s *sandbox.Server, be
 	s = sandbox.New(sandbox.Options{})
 	begun = make(chan string, 100)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		begun <- r.URL.Path
-		select {
-		case <-time.After(took):
-		case <-t.Context().Done():
+		if r.Method == http.MethodPost {
+			begun <- r.URL.Path
+			select {
+			case <-time.After(took):
+			case <-t.Context().Done():
+			}
 		}
 		s.ServeHTTP(w, r)
 	}))

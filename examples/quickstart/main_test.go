@@ -54,6 +54,17 @@ func TestRun(t *testing.T) {
 		assert.Equal(t, strings.Trim(line, " \t\n")+"\n", strings.TrimLeft(line, " \t"), "blanks at the end of a line")
 	}
 
+	// What the README shows of a session is what the program says.
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	require.NoError(t, err)
+	_, shown, _ := strings.Cut(string(readme), "LoopGrid refuses it and says what to do:\n\n```text\n")
+	shown, _, _ = strings.Cut(shown, "\n```")
+	ids := regexp.MustCompile(`dec_[0-9a-f]{24}`)
+	unwrapped := ids.ReplaceAllString(strings.Join(strings.Fields(strings.ReplaceAll(told, "\n      | ", "\n")), " "), "dec_")
+	for _, line := range append(strings.Split(shown, "\n"), regexp.MustCompile(`"next": "(.*)"`).FindStringSubmatch(string(readme))[1]) {
+		assert.Contains(t, unwrapped, ids.ReplaceAllString(line, "dec_"))
+	}
+
 	// Only the evidence stays, and it is where the last lines say.
 	left, err := filepath.Glob(filepath.Join(temp, "*", "*"))
 	require.NoError(t, err)

@@ -37,7 +37,7 @@ func TestBadArguments(t *testing.T) {
 		{"hostile name", "verify_evidence", "{\"decision_id\":\"d\",\"\u202e\\u001b[31m" + strings.Repeat("x", 99) + "\":1}", []string{`"\u202e\x1b[31m` + strings.Repeat("x", 54) + `…": unknown argument; the arguments are decision_id`}},
 		{"twice", "verify_evidence", `{"decision_id":"a","decision_id":"b"}`, []string{"decision_id: given twice; send it once"}},
 		{"twice, escaped", "verify_evidence", `{"decision_id":"a","decision\u005fid":"b"}`, []string{"decision_id: given twice; send it once"}},
-		{"twice inside", "record_action", `{"decision_id":"d","tool":"t","details":{"items":[0,{"price":1,"price":2}]}}`, []string{"details.items[1].price: this name stands twice in its object"}},
+		{"twice inside", "record_action", `{"decision_id":"d","tool":"t","details":{"items":[0,{"price":1,"price":2}]}}`, []string{"details.items[1].price: this name appears twice in its object"}},
 		{"surrogate", "record_action", `{"decision_id":"d","tool":"\ud800","details":{"a":["\udc00"]}}`, []string{"tool: holds half of a surrogate pair, which is no Unicode character", "details.a[0]: holds half of a surrogate pair, which is no Unicode character"}},
 		{"invalid UTF-8", "record_action", "{\"decision_id\":\"d\",\"tool\":\"t\",\"details\":{\"a\":\"\xff\"}}", []string{"arguments: details.a: is not valid UTF-8"}},
 		{"deep", "record_decision", `{"decision_type":"t","proposed_action":{},"context":` + strings.Repeat(`{"a":`, 200) + "{}" + strings.Repeat("}", 200) + `}`, []string{"context.a.a.a.a.a.a.a.a.a.a.a.a…: nests deeper than 200 levels"}},
@@ -53,7 +53,7 @@ func TestBadArguments(t *testing.T) {
 		{"boolean", "get_evidence", `{"decision_id":"d","include_payloads":1}`, []string{"include_payloads: must be true or false, got a number"}},
 		{"boolean in words", "get_evidence", `{"decision_id":"d","include_payloads":"yes"}`, []string{"include_payloads: must be true or false, got a string"}},
 		{"string that is no object", "record_action", `{"decision_id":"d","tool":"t","details":"[1]"}`, []string{"details: must be a JSON object, got a string"}},
-		{"string that holds a bad object", "record_action", `{"decision_id":"d","tool":"t","details":"{\"a\":{\"x\":1,\"x\":2}}"}`, []string{"details.a.x: this name stands twice in its object"}},
+		{"string that holds a bad object", "record_action", `{"decision_id":"d","tool":"t","details":"{\"a\":{\"x\":1,\"x\":2}}"}`, []string{"details.a.x: this name appears twice in its object"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

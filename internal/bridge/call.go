@@ -12,6 +12,7 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/config"
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
+	"github.com/loopgridio/loopgrid-mcp/internal/stdio"
 )
 
 // call is one call of a tool, from its arrival to its result. Its handler alone uses it; what others look at while the handler runs has
@@ -21,6 +22,7 @@ type call struct {
 	tool      *tool    // nil if there is none of that name
 	spelling  spelling // of the name that the caller used; messages use it too
 	req       *mcp.CallToolRequest
+	onWire    *stdio.Call
 	args      *arguments // once checked
 	requestID string     // sent with every request, and logged
 	traceID   string     // of the trace that the caller is in, if any; logged
@@ -138,6 +140,9 @@ func (c *call) takeTurn(ctx context.Context) (release func(), err error) {
 	err = c.turn.Begin(ctx, loopgrid.Subject{DecisionID: decisionID, IdempotencyKey: key, Review: key == ""})
 	if err != nil {
 		return nil, err
+	}
+	if !c.onWire.Claim() {
+		return nil, &loopgrid.WriteError{Err: errEnding}
 	}
 	if c.turn.Unlocked() {
 		c.warn(writeLockOff, "LOOPGRID_MCP_WRITE_LOCK=off, and this LoopGrid does not run on PostgreSQL: two writes at once break its chain for good. Tell the operator.")

@@ -169,10 +169,13 @@ func (k *keyPieces) find(text []byte) []span {
 
 // text hides the key in a text of the service.
 func (h *keyHider) text(s string) string {
-	k := h.look()
-	if k == nil {
-		return s
+	if k := h.look(); k != nil {
+		return k.hide(s)
 	}
+	return s
+}
+
+func (k *keyPieces) hide(s string) string {
 	found := k.find([]byte(s))
 	for marker, decode := range map[string]func(string) (byte, int){"%": percentDecoded, `\`: jsonDecoded} {
 		if !strings.Contains(s, marker) {
@@ -260,7 +263,7 @@ func (h *keyHider) json(value jsontext.Value, ids ...string) jsontext.Value {
 		if slices.Contains(ids, s) {
 			return s
 		}
-		return h.text(s)
+		return k.hide(s)
 	})
 }
 

@@ -2,6 +2,7 @@ package bridge_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -153,11 +154,11 @@ type fuzzed struct {
 	service *service
 }
 
-// openFuzzed starts a bridge for all runs of one worker.
-func openFuzzed(f *testing.F, environ ...string) *fuzzed {
-	f.Helper()
+// openFuzzed starts a bridge for all runs of one worker, or for one run.
+func openFuzzed(tb testing.TB, environ ...string) *fuzzed {
+	tb.Helper()
 	s := &service{}
-	x := &fuzzed{session: serve(f, s, environ...), service: s}
+	x := &fuzzed{session: serve(tb, s, environ...), service: s}
 	x.initialize("fuzz")
 	return x
 }
@@ -366,32 +367,34 @@ func FuzzAnswer(f *testing.F) {
 	} {
 		f.Add(seed.status, seed.contentType, []byte(seed.body))
 	}
-	// The short time keeps repeats from taking place.
-	x := openFuzzed(f, "LOOPGRID_SERVICE_KEY="+secret, "LOOPGRID_MCP_TIMEOUT_SECONDS=0.05")
 	f.Fuzz(func(t *testing.T, status int, contentType string, body []byte) {
 		if status < 200 || status > 519 || status >= 502 && status <= 504 || status == 429 || strings.ContainsAny(contentType, "\r\n") {
-			return // after a 502 to 504, or from 520 on, no write is sent for a while
+			return // these are repeated
 		}
-		x.service.mu.Lock()
-		x.service.before = func(sent) (*http.Response, error) {
-			return &http.Response{
-				StatusCode: status, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
-			}, nil
-		}
-		x.service.mu.Unlock()
 		for tool, arguments := range map[string]string{
 			"record_decision": `{"decision_type":"t","proposed_action":{},"model_output":{},"policy_id":"p","idempotency_key":"k"}`,
 			"record_action":   `{"decision_id":"dec_1","tool":"t"}`,
 			"verify_evidence": `{"decision_id":"dec_1"}`,
 			"get_evidence":    `{"decision_id":"dec_1"}`,
 		} {
+			// A bridge for each call: after an answer that cannot be used no write is sent for a while. The short time leaves none for repeats.
+			x := openFuzzed(t, "LOOPGRID_SERVICE_KEY="+secret, "LOOPGRID_MCP_TIMEOUT_SECONDS=0.05")
+			x.service.mu.Lock()
+			x.service.before = func(sent) (*http.Response, error) {
+				return &http.Response{
+					StatusCode: status, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+				}, nil
+			}
+			x.service.mu.Unlock()
 			line := x.exchange(t, "loopgrid."+tool, []byte(arguments))
 			var answer struct{ Result *result }
 			if err := json.Unmarshal(line, &answer); err != nil || answer.Result == nil || len(answer.Result.Content) == 0 {
 				t.Fatalf("%s: no result in %q: %v", tool, line, err)
 			}
-			if bytes.Contains(line, []byte(secret)) {
-				t.Fatalf("%s shows the key: %s", tool, line)
+			for i := len("lg_live_"); i+8 <= len(secret); i++ {
+				if bytes.Contains(line, []byte(secret[i:i+8])) {
+					t.Fatalf("%s shows a piece of the key: %s", tool, line)
+				}
 			}
 			text := answer.Result.text()
 			if !answer.Result.IsError {
@@ -507,5 +510,30 @@ func TestACommonKeyLeavesPathsAndIDs(t *testing.T) {
 		assert.NotContains(t, r.member(t, "events"), "[service key]")
 		assert.Contains(t, x.ok("loopgrid.verify_evidence", `{"decision_id":"`+id+`"}`).str(t, "note"), "loopgrid.get_evidence")
 		assert.Contains(t, x.fails("loopgrid.record_action", `{"decision_id":"dec_unknown","tool":"t"}`), "Check decision_id: it must be one that loopgrid.record_decision returned")
+	}
+}
+
+// TestNoPieceOfTheKeyIsShown: whatever form the service sends the key back in, in an error or in a result.
+func TestNoPieceOfTheKeyIsShown(t *testing.T) {
+	t.Parallel()
+	const key = "lg_live_q7Zt4mKx9Lw2VbN8sRf3YhJ6pCd1GaT5"
+	x, s := open(t, "LOOPGRID_SERVICE_KEY="+key)
+	percent := strings.ReplaceAll(strings.ReplaceAll(key, "q", "%71"), "L", "%4C")
+	for _, spelled := range []string{key[10:19], percent, base64.StdEncoding.EncodeToString([]byte(key)), "Bearer " + base64.RawURLEncoding.EncodeToString([]byte("x:"+key))} {
+		for status, body := range map[int]string{
+			http.StatusUnprocessableEntity: `{"detail":"refused: ` + spelled + `"}`, http.StatusConflict: `{"detail":{"code":"` + spelled + `","message":"no"}}`,
+			http.StatusOK: `{"event_id":"evt_1","decision_id":"dec_1","valid":false,"failures":[{"event_id":"` + spelled + `","reasons":["` + spelled + `"]}],"note":"` + spelled + `"}`,
+		} {
+			s.answerWith("", status, "application/json", body)
+			for _, call := range [][2]string{
+				{"loopgrid.record_action", `{"decision_id":"dec_1","tool":"t"}`}, {"loopgrid.record_action", `{"decision_id":"dec_1","tool":"t","idempotency_key":"k"}`},
+				{"loopgrid.verify_evidence", `{"decision_id":"dec_1"}`},
+			} {
+				answer, err := json.Marshal(x.call(call[0], call[1]))
+				require.NoError(t, err)
+				assert.NotContains(t, string(answer), spelled[len(spelled)/2:len(spelled)/2+5], call)
+				assert.Contains(t, string(answer), "[service key]", call)
+			}
+		}
 	}
 }

@@ -21,6 +21,7 @@ func (b *Bridge) serveCall(ctx context.Context, req *mcp.CallToolRequest) (mcp.R
 	onWire := b.transport.TakeCall(req)
 	arrived := time.Now()
 	c := b.newCall(req)
+	c.onWire = onWire
 	ctx = loopgrid.WithRequestID(ctx, c.requestID)
 	ctx, c.traceID = loopgrid.WithTrace(ctx, metaText(req, "traceparent"), metaText(req, "tracestate"))
 	onWire.Started()
@@ -76,6 +77,9 @@ func (b *Bridge) untilEnd(ctx context.Context, c *call, work func(context.Contex
 		return answer, true
 	case <-b.giveUp:
 		cancel(errEnding)
+	}
+	if c.onWire.GiveUp() {
+		return <-answered, true
 	}
 	select {
 	case answer = <-answered:

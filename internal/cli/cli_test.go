@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -441,4 +442,32 @@ func (w *readOnce) Write(p []byte) (int, error) {
 		<-w.ever
 	}
 	return w.lockedBuffer.Write(p)
+}
+
+// The setting decides whether the service is asked what it runs on.
+func TestServeTakesTheWriteLockFromItsSetting(t *testing.T) {
+	for setting, asked := range map[string]bool{"auto": true, "on": false} {
+		clearEnvironment(t)
+		var mu sync.Mutex
+		var routes []string
+		s := sandbox.New(sandbox.Options{})
+		t.Setenv("LOOPGRID_BASE_URL", serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			routes = append(routes, r.URL.Path)
+			mu.Unlock()
+			s.ServeHTTP(w, r)
+		})))
+		t.Setenv("LOOPGRID_MCP_WRITE_LOCK", setting)
+		var out bytes.Buffer
+		code := cli.Run(t.Context(), cli.Process{
+			Args: []string{"loopgrid-mcp"}, Stdout: &out, Stderr: io.Discard, LockDir: t.TempDir(),
+			Stdin: strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}
+{"jsonrpc":"2.0","method":"notifications/initialized"}
+{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"loopgrid.record_decision","arguments":{"decision_type":"t","proposed_action":{}}}}
+`),
+		})
+		assert.Equal(t, 0, code)
+		assert.Contains(t, out.String(), `"captured":true`)
+		assert.Equal(t, asked, slices.Contains(routes, "/api/v1/system/info"), "%s: %v", setting, routes)
+	}
 }

@@ -49,7 +49,7 @@ func newClient(p Process, s config.Settings, log *slog.Logger) *loopgrid.Client 
 	return loopgrid.New(loopgrid.Options{
 		BaseURL: s.BaseURL, Workspace: s.Workspace, ServiceKey: s.ServiceKey.Reveal(), UserAgent: "loopgrid-mcp/" + Version,
 		Timeout: s.Timeout, MaxEvidenceBytes: s.MaxEvidenceBytes, LockDir: lockDir, Transport: p.Transport,
-		CACertificates: s.CACertificates, Log: log, RereadKey: rereadKey(s),
+		CACertificates: s.CACertificates, Log: log, RereadKey: rereadKey(s), WriteLock: loopgrid.WriteLock(s.WriteLock),
 	})
 }
 

@@ -118,7 +118,7 @@ func syntaxProblem(raw []byte, options ...jsontext.Options) *Problem {
 	path := pathAt(raw, at)
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
-		return &Problem{Path: path, Reason: "this name stands twice in its object"}
+		return &Problem{Path: path, Reason: "this name appears twice in its object"}
 	case !utf8.Valid(raw):
 		return &Problem{Path: pathAt(raw, invalidUTF8(raw)), Reason: "is not valid UTF-8"}
 	case isSurrogateEscape(raw, at):

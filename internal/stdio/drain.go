@@ -17,12 +17,11 @@ const (
 	drainAfterStop = 1500 * time.Millisecond
 
 	// lastWords is how long before the bound calls that have sent nothing give up, so that their "not recorded" is still written, and
-	// lastWordsPerThousand what every thousand calls in flight add to it.
+	// lastWordsPerThousand what every thousand calls in flight add to it. Half of that before the bound, calls that wait for LoopGrid are
+	// answered without it. A quarter before it, all that are still not answered get an answer from here: on a busy machine thousands of
+	// handlers need longer than there is.
 	lastWords            = 300 * time.Millisecond
 	lastWordsPerThousand = 100 * time.Millisecond
-
-	// lastAnswers is how long before the bound calls that wait for LoopGrid are answered without it.
-	lastAnswers = 150 * time.Millisecond
 )
 
 // drain is the end of a session: what makes it end, and how far it has come.
@@ -118,7 +117,7 @@ func Serve(ctx context.Context, s *mcp.Server, t *Transport) error {
 // runDrain waits until all is answered and the host has read it, or the bound is reached.
 func (t *Transport) runDrain() error {
 	end := newCountdown(drainAfterEOF, t.calls.count())
-	defer end.stop()
+	defer end.timer.Stop()
 	answered, written, stopped := t.calls.answered(), (<-chan struct{})(nil), t.stoppedC
 	for {
 		select {
@@ -134,51 +133,85 @@ func (t *Transport) runDrain() error {
 		case <-stopped:
 			stopped = nil
 			end.shorten(drainAfterStop, t.calls.count())
-		case <-end.waiting.C:
-			t.refuseAll()
-			close(t.waitingC)
-		case <-end.leaving.C:
-			close(t.leavingC)
-		case <-end.bound.C:
-			t.log.Warn("leaving before all is answered and read", "requests", t.calls.count())
-			return t.failure
+		case <-end.timer.C:
+			switch end.stage {
+			case waitingGiveUp:
+				t.refuseAll()
+				close(t.waitingC)
+			case sentAreAnswered:
+				close(t.leavingC)
+			case restIsAnswered:
+				t.answerRest()
+			case boundReached:
+				t.log.Warn("leaving before all is answered and read", "requests", t.calls.count())
+				return t.failure
+			}
+			end.next()
 		}
 	}
 }
 
-// countdown has the stages of the end of a drain. Each timer fires once.
-type countdown struct {
-	deadline                time.Time
-	waiting, leaving, bound *time.Timer
-}
-
-// newCountdown begins the end after d. Where very many calls wait, they give up earlier, since each needs its time to say so.
-func newCountdown(d time.Duration, calls int) *countdown {
-	return &countdown{
-		deadline: time.Now().Add(d),
-		waiting:  time.NewTimer(untilLastWords(d, calls)), leaving: time.NewTimer(d - lastAnswers), bound: time.NewTimer(d),
+// answerRest answers the calls that are still not answered.
+func (t *Transport) answerRest() {
+	rest := t.calls.takeCalls()
+	for _, call := range rest {
+		reason := "Not recorded: the server shut down before this call was done. Nothing was recorded. Call again."
+		if call.claimed {
+			reason = "Outcome unknown: the server shut down before LoopGrid answered. The evidence may be recorded: to find out, call again with the " +
+				"same arguments and idempotency_key; if the call had no key, look at the decision before you repeat it."
+		}
+		t.out.add(resultLine(call.id, toolError(reason, call.session == t.stateless))...)
+	}
+	if len(rest) > 0 {
+		t.log.Warn("answered calls that had no time to finish", "requests", len(rest))
+		go t.out.flush()
 	}
 }
 
-func untilLastWords(d time.Duration, calls int) time.Duration {
-	return max(0, d-lastWords-time.Duration(calls/1000)*lastWordsPerThousand)
+// stage is what happens at the end of a drain, in this order.
+type stage int
+
+const (
+	waitingGiveUp stage = iota
+	sentAreAnswered
+	restIsAnswered
+	boundReached
+)
+
+// countdown has the stages of the end of a drain. Each gets its time also on a machine so busy that the one before it came late.
+type countdown struct {
+	timer *time.Timer
+	stage stage         // the one that the timer is for
+	end   time.Time     // the bound
+	words time.Duration // from waitingGiveUp to the bound
+}
+
+func newCountdown(d time.Duration, calls int) *countdown {
+	c := &countdown{end: time.Now().Add(d), words: wordsOf(calls)}
+	c.timer = time.NewTimer(max(0, d-c.words))
+	return c
+}
+
+// wordsOf is how long calls need to give up. Each needs its time to say so.
+func wordsOf(calls int) time.Duration {
+	return lastWords + time.Duration(calls/1000)*lastWordsPerThousand
 }
 
 // shorten lets the end come after d, if that is sooner.
 func (c *countdown) shorten(d time.Duration, calls int) {
-	if !time.Now().Add(d).Before(c.deadline) {
+	if c.stage != waitingGiveUp || !time.Now().Add(d).Before(c.end) {
 		return
 	}
-	c.deadline = time.Now().Add(d)
-	for timer, at := range map[*time.Timer]time.Duration{c.waiting: untilLastWords(d, calls), c.leaving: d - lastAnswers, c.bound: d} {
-		if timer.Stop() { // one that has fired must not fire again
-			timer.Reset(at)
-		}
-	}
+	c.end, c.words = time.Now().Add(d), min(d, wordsOf(calls))
+	c.timer.Reset(d - c.words)
 }
 
-func (c *countdown) stop() {
-	c.waiting.Stop()
-	c.leaving.Stop()
-	c.bound.Stop()
+// next sets the timer for the next stage.
+func (c *countdown) next() {
+	if c.stage == waitingGiveUp {
+		c.timer.Reset(c.words / 2)
+	} else {
+		c.timer.Reset(c.words / 4)
+	}
+	c.stage++
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -127,7 +128,7 @@ func TestTheDrainIsBounded(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				h := newInitializedWireHost(t)
-				h.send(wireCall("1", "slow", `"1h"`), wireCall("2", "wait", `{}`), wireCall("3", "slow", `"1s"`))
+				h.send(wireCall("1", "slow", `"1h"`), wireCall("2", "wait", `{}`), wireCall("3", "slow", `"1s"`), wireCall("4", "sent", `"1h"`))
 				synctest.Wait()
 				begin := time.Now()
 				for _, end := range test.end {
@@ -137,9 +138,13 @@ func TestTheDrainIsBounded(t *testing.T) {
 				assert.Equal(t, time.Second, time.Since(begin))
 				require.Equal(t, wireFailure("2", notRecorded), h.next())
 				assert.Equal(t, test.cancelled, time.Since(begin))
+				// What no handler answers in time is answered all the same.
+				rest := []string{h.next(), h.next()}
+				assert.Contains(t, strings.Join(rest, ""), `"id":1,"result":{"content":[{"type":"text","text":"Not recorded: the server shut down`)
+				assert.Contains(t, strings.Join(rest, ""), `"id":4,"result":{"content":[{"type":"text","text":"Outcome unknown: the server shut down`)
 				require.NoError(t, h.wait())
-				assert.Equal(t, test.bound, time.Since(begin))
-				assert.Contains(t, h.log.String(), `"leaving before all is answered and read" requests=1`)
+				assert.Equal(t, test.bound-lastWords/4, time.Since(begin))
+				assert.Contains(t, h.log.String(), `"answered calls that had no time to finish" requests=2`)
 				_ = h.in.Close()
 				require.NoError(t, h.out.Close())
 				time.Sleep(time.Hour) // all goroutines have ended when the call that hangs has
@@ -321,4 +326,23 @@ func TestAHostThatDoesNotRead(t *testing.T) {
 			require.NoError(t, h.out.Close())
 		})
 	})
+}
+
+// A call that gave up, or was answered for want of time, must not be recorded after all.
+func TestACallThatGaveUpClaimsNothing(t *testing.T) {
+	t.Parallel()
+	var tr Transport
+	tr.calls.limit = 1
+	call := func(key string) *Call {
+		require.Nil(t, tr.calls.add(key, pendingCall{method: methodCallTool}))
+		return &Call{transport: &tr, key: key}
+	}
+	early, late, rest := call("1"), call("2"), call("3")
+	assert.True(t, early.Claim())
+	assert.False(t, early.GiveUp(), "it has claimed")
+	assert.True(t, late.GiveUp())
+	assert.False(t, late.Claim())
+	assert.Len(t, tr.calls.takeCalls(), 3)
+	assert.False(t, rest.Claim())
+	assert.True(t, (&Call{transport: &tr}).Claim(), "a call over another transport")
 }

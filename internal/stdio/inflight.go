@@ -26,6 +26,11 @@ type pendingCall struct {
 	token   string // the progress token as the host spelled it, "" for none
 	content []byte // see [Transport.keepContent]
 	muted   bool   // cancelled: nothing more may be said about it
+
+	claimed bool // it may have sent what is recorded, see [Call.Claim]
+	gaveUp  bool // it must not claim any more
+
+	answered bool // its answer is being written
 }
 
 func (f *inFlight) add(key string, call pendingCall) *lineFault {
@@ -64,10 +69,15 @@ func (f *inFlight) unhold() {
 	f.closeIfEmpty()
 }
 
-func (f *inFlight) get(key string) (pendingCall, bool) {
+// answer returns the request under key, which the caller answers and then removes.
+func (f *inFlight) answer(key string) (pendingCall, bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	call, ok := f.byKey[key]
+	if ok {
+		call.answered = true
+		f.byKey[key] = call
+	}
 	return call, ok
 }
 
@@ -121,6 +131,49 @@ func (f *inFlight) keepContent(key string, content []byte) bool {
 		f.byKey[key] = call
 	}
 	return ok
+}
+
+// claim notes that a call may be recorded from now on, unless it gave up or was answered already.
+func (f *inFlight) claim(key string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	call, ok := f.byKey[key]
+	if !ok || call.gaveUp {
+		return false
+	}
+	call.claimed = true
+	f.byKey[key] = call
+	return true
+}
+
+// giveUp keeps a call from claiming, and reports whether it has claimed nothing before.
+func (f *inFlight) giveUp(key string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	call, ok := f.byKey[key]
+	if ok {
+		call.gaveUp = true
+		f.byKey[key] = call
+	}
+	return !call.claimed
+}
+
+// takeCalls returns the calls that the host still waits for, and forgets them: whatever their handlers answer is dropped.
+func (f *inFlight) takeCalls() []pendingCall {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var calls []pendingCall
+	for key, call := range f.byKey {
+		if call.method == methodCallTool && !call.answered {
+			if !call.muted {
+				calls = append(calls, call)
+			}
+			f.size -= call.size
+			delete(f.byKey, key)
+		}
+	}
+	f.closeIfEmpty()
+	return calls
 }
 
 // close refuses all further requests.

@@ -208,7 +208,7 @@ func TestManyWaitingCallsGiveUpEarlier(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newInitializedWireHost(t)
 		const calls = 5000
-		h.send(wireCall(`"sent"`, "slow", `"1300ms"`))
+		h.send(wireCall(`"sent"`, "slow", `"1200ms"`))
 		for i := range calls {
 			h.send(wireCall(strconv.Itoa(i), "wait", "{}"))
 		}

@@ -40,6 +40,13 @@ func (c *Call) Answer(result *mcp.CallToolResult) *mcp.CallToolResult {
 	return c.transport.keepContent(c.key, result)
 }
 
+// Claim says that the call is about to send what may be recorded. It reports false if the session is ending and the call must not send
+// anything any more: the host is told, or will be, that nothing was recorded.
+func (c *Call) Claim() bool { return c.key == "" || c.transport.calls.claim(c.key) }
+
+// GiveUp reports whether the call has claimed nothing. From then on it cannot.
+func (c *Call) GiveUp() bool { return c.transport.calls.giveUp(c.key) }
+
 // unstartedCall is a tools/call that was handed over and has not started.
 type unstartedCall struct {
 	key       string // the request id for go-sdk

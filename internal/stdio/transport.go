@@ -295,8 +295,10 @@ func (t *Transport) write(message jsonrpc.Message) error {
 func (t *Transport) writeResponse(response *jsonrpc.Response) {
 	key, _ := response.ID.Raw().(string)
 	t.answeredUnstarted(key)
-	call, known := t.calls.get(key)
+	call, known := t.calls.answer(key)
 	switch {
+	case !known && t.isRefusing(): // answered by [Transport.answerRest]
+		return
 	case !known:
 		t.log.Error("an answer to no request was dropped")
 		return

@@ -215,6 +215,15 @@ func newWireServer(t *Transport, logger *slog.Logger) *wireServer {
 		time.Sleep(d)
 		return wireResult("done"), nil
 	})
+	// sent does the same, and has sent what may be recorded.
+	add("sent", func(_ context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+		d, err := time.ParseDuration(stringOf(req.Params.Arguments))
+		if err != nil {
+			return nil, err
+		}
+		time.Sleep(d)
+		return wireResult("done"), nil
+	})
 	// wait has sent nothing: it gives up when it is cancelled or told to.
 	add("wait", func(ctx context.Context, _ *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		select {
@@ -288,6 +297,9 @@ func (s *wireServer) inOrder(t *Transport) mcp.Middleware {
 				s.left++
 			}()
 			call.Started()
+			if request.Params.Name == "sent" && !call.Claim() {
+				return wireFailed("Not recorded: too late."), nil
+			}
 			if request.Params.Name == "ask" {
 				var cancel func()
 				ctx, cancel = untilEnded(ctx, t)
