@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -38,6 +39,9 @@ import (
 //   - what it leaves open is settled by calling again with the key that it names;
 //   - calls that are repeated record nothing twice, and a key that is used for something else records nothing;
 //   - no two writes overlap, and the chain verifies.
+//
+// The service may stop for longer than all time-outs and then go on with all that it had read, the process may end and another one begin,
+// and the service may be one on PostgreSQL, where writes go side by side.
 //
 // LOOPGRID_MODEL_PROGRAMS is how many programs are run, LOOPGRID_MODEL_SEED the first one's seed: a failing program is run again by its seed.
 func TestModel(t *testing.T) {
@@ -116,12 +120,16 @@ type program struct {
 	end     func() // ends the session, when the bridge is done
 	began   time.Time
 	phantom bool // creates are answered with ids that do not exist
+	writes  loopgrid.WriteLock
+	lockDir string        // empty: the process keeps the lock to itself
+	exited  chan struct{} // closed when the process of the session is gone
 	timeout string
 	calm    bool // no faults any more, and no cancelled calls
 	calls   []*modelCall
 	serial  int // makes payloads and keys unlike all others
 
 	mu      sync.Mutex
+	stopped int // how many stalls of the service are not over
 	trace   []string
 	waiting map[int]chan *result
 	nextID  int
@@ -135,9 +143,14 @@ func runProgram(t *testing.T, seed uint64) {
 	faults := sandbox.Faults{
 		ForkChain: true, WriteTime: time.Duration(random.Int64N(int64(faultproxy.ServiceTime))), PhantomIDs: random.IntN(8) == 0,
 	}
+	postgres := random.IntN(4) == 0
 	p := &program{
-		t: t, seed: seed, random: random, sandbox: sandbox.New(sandbox.Options{Faults: faults}), began: time.Now(), phantom: faults.PhantomIDs,
+		t: t, seed: seed, random: random, sandbox: sandbox.New(sandbox.Options{Faults: faults, PostgreSQL: postgres}), began: time.Now(), phantom: faults.PhantomIDs,
 		waiting: map[int]chan *result{},
+	}
+	p.writes = loopgrid.WriteLock(p.pick("on", "auto", "auto"))
+	if random.IntN(3) == 0 {
+		p.lockDir = filepath.Join(t.TempDir(), "locks")
 	}
 	p.timeout = p.pick("20", "20", "20", "3", "0.5")
 	p.proxy = faultproxy.New(p.sandbox, nil)
@@ -154,7 +167,9 @@ func runProgram(t *testing.T, seed uint64) {
 	}
 	p.settle()
 	p.end()
-	require.Zero(t, p.sandbox.Stats().Overlaps, "writes overlapped")
+	if !postgres {
+		require.Zero(t, p.sandbox.Stats().Overlaps, "writes overlapped")
+	}
 	require.True(t, p.sandbox.Verify("default"), "the chain is broken")
 }
 
@@ -184,13 +199,41 @@ func (p *program) note(format string, args ...any) {
 	p.trace = append(p.trace, fmt.Sprintf("%8.3f ", time.Since(p.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
+// network is the network of a process, until that is gone.
+type network struct {
+	*faultproxy.Proxy
+
+	exited chan struct{}
+}
+
+func (n network) RoundTrip(r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		defer cancel()
+		select {
+		case <-n.exited:
+		case <-ended:
+		}
+	}()
+	select {
+	case <-n.exited:
+		return nil, errReset
+	default:
+		return n.Proxy.RoundTrip(r.WithContext(ctx))
+	}
+}
+
 // open begins a session.
 func (p *program) open() {
+	p.exited = make(chan struct{})
 	settings := config.LoadFrom([]string{
 		"LOOPGRID_BASE_URL=http://loopgrid.test", "LOOPGRID_MCP_TIMEOUT_SECONDS=" + p.timeout, "LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true", "LOOPGRID_MCP_REVIEWER_ID=" + reviewer,
 	})
 	client := loopgrid.New(loopgrid.Options{
-		BaseURL: &url.URL{Scheme: "http", Host: "loopgrid.test"}, Workspace: settings.Workspace, Timeout: settings.Timeout, Transport: p.proxy,
+		BaseURL: &url.URL{Scheme: "http", Host: "loopgrid.test"}, Workspace: settings.Workspace, Timeout: settings.Timeout,
+		Transport: network{p.proxy, p.exited}, WriteLock: p.writes, LockDir: p.lockDir,
 	})
 	b := bridge.New(bridge.Options{Settings: settings, Version: "test", Client: client, Log: slog.New(slog.DiscardHandler)})
 	inR, inW := io.Pipe()
@@ -266,6 +309,9 @@ func (p *program) round() {
 // than one of its three steps.
 func (p *program) settle() {
 	p.behave()
+	for p.isStopped() {
+		time.Sleep(time.Second)
+	}
 	time.Sleep(30 * time.Second) // A short time-out is no time to wait for an unanswered write.
 	for _, c := range p.calls {
 		for tries := 0; c.unsettled(); tries++ {
@@ -273,6 +319,7 @@ func (p *program) settle() {
 				p.failf("not settled by calling again with its key: %s", c.arguments)
 			}
 			p.run([]*modelCall{c})
+			time.Sleep(10 * time.Second) // Another process has asked the service for its sign of life only now.
 		}
 	}
 }
@@ -460,8 +507,26 @@ func (p *program) review(about *modelCall) *modelCall {
 	}
 }
 
-// run makes calls at once, waits for their answers and for the service's last work, and holds the answers against the ledger.
+// run makes calls at once, waits for their answers and for the service's last work, and holds the answers against the ledger. While the
+// service has stopped more calls follow.
 func (p *program) run(calls []*modelCall) {
+	stops := !p.calm && p.random.IntN(8) == 0
+	said := p.make(calls, stops)
+	for stops && p.random.IntN(4) > 0 {
+		more := []*modelCall{p.draw(calls)}
+		if len(calls) > 0 && p.random.IntN(3) == 0 {
+			more = append(more, calls[p.random.IntN(len(calls))]) // perhaps one without a key: another piece of evidence
+		}
+		more = slices.DeleteFunc(more, func(c *modelCall) bool { return c.key == "" && slices.Contains(calls, c) })
+		said = append(said, p.make(more, false)...)
+		calls = append(slices.Clone(calls), more...)
+	}
+	p.proxy.Wait()
+	p.judge(calls, said)
+}
+
+// make makes calls at once and waits for their answers. It may have the service stop meanwhile.
+func (p *program) make(calls []*modelCall, stops bool) []*result {
 	var answers []chan *result
 	var cancelled []bool
 	for _, c := range calls {
@@ -488,6 +553,10 @@ func (p *program) run(calls []*modelCall) {
 		}
 	}
 	said := make([]*result, len(calls))
+	if stops {
+		time.Sleep(time.Duration(p.random.Int64N(int64(faultproxy.ServiceTime))))
+		p.stall()
+	}
 	if !p.calm && p.random.IntN(8) == 0 {
 		time.Sleep(time.Duration(p.random.Int64N(int64(15 * time.Second))))
 		p.restart()
@@ -496,7 +565,7 @@ func (p *program) run(calls []*modelCall) {
 		}
 	}
 	for i := range calls {
-		patience := 3 * time.Minute // Longer than any call may take.
+		patience := 5 * time.Minute // Longer than any call may take.
 		select {
 		case said[i] = <-answers[i]:
 		case <-time.After(patience):
@@ -505,8 +574,7 @@ func (p *program) run(calls []*modelCall) {
 			}
 		}
 	}
-	p.proxy.Wait()
-	p.judge(calls, said)
+	return said
 }
 
 // restart ends the session with calls in flight, and begins another one when nothing of them can be running any more. In between a
@@ -519,8 +587,39 @@ func (p *program) restart() {
 		p.failf("the session ended after %v", took)
 	}
 	p.note("the session has ended")
-	time.Sleep(2 * time.Minute)
+	if p.lockDir != "" {
+		close(p.exited) // What it has sent goes on in the service; the next process finds the note of it.
+		if p.random.IntN(2) == 0 {
+			p.stall()
+		}
+	}
+	for p.lockDir == "" && p.isStopped() {
+		time.Sleep(time.Second) // Nothing tells the next process of the write that is stuck there.
+	}
+	time.Sleep(2 * time.Minute) // until no goroutine of it holds the lock, which would stop the clock
 	p.open()
+}
+
+// stall stops the service, and has it go on after a time that is longer than all time-outs, or not so long.
+func (p *program) stall() {
+	p.note("the service stops")
+	p.sandbox.Suspend()
+	p.mu.Lock()
+	p.stopped++
+	p.mu.Unlock()
+	time.AfterFunc(time.Duration(p.random.Int64N(int64(147*time.Second)))+3*time.Second, func() {
+		p.note("the service goes on")
+		p.mu.Lock()
+		p.stopped--
+		p.mu.Unlock()
+		p.sandbox.Resume()
+	})
+}
+
+func (p *program) isStopped() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stopped > 0
 }
 
 // judge notes what the answers say and compares it with the ledger.

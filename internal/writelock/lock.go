@@ -24,8 +24,8 @@ import (
 // may ask to go side by side with others, see [Claim].
 //
 // A write that got no answer may still be running in the service, for as long as the service is stopped, starved or hidden behind a
-// proxy: the ledger is unsettled. Nobody writes before the service has answered a request that was sent after the write was given up, and
-// has then had the time to finish the write, or before the same POST, repeated with its key, is answered. This process remembers it in
+// proxy: the ledger is unsettled. Nobody writes before the service has answered requests that were sent after the write was given up, for
+// long enough to finish the write, or before the same POST, repeated with its key, is answered. This process remembers it in
 // memory, the others find it in the lock file, and so does who comes after a process that was killed in the middle of a POST.
 //
 // # What it does not cover

@@ -167,7 +167,6 @@ func TestLockFilesNeverChange(t *testing.T) {
 		"settled                                \n": {},
 		"posted   2026-11-30T21:45:07.001500000Z\n": {state: postedState, at: at},
 		"given up 2026-11-30T21:45:07.001500000Z\n": {state: givenUpState, at: at},
-		"answered 2026-11-30T21:45:07.001500000Z\n": {state: answeredState, at: at},
 	} {
 		assert.Equal(t, want, string(n.append(nil)))
 		read, err := parseNote(want)
@@ -293,7 +292,7 @@ func TestTicketLeave(t *testing.T) {
 			synctest.Wait()
 			first.Leave()
 			require.ErrorIs(t, <-result, errLeft)
-			require.Equal(t, settleAfter, first.l.doubt.left(settleAfter))
+			require.True(t, first.l.doubt.exists())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -312,11 +311,11 @@ func TestTicketLeave(t *testing.T) {
 				require.ErrorIs(t, first.Lock(t.Context(), Claim{}), errLeft, "a ticket is for one call")
 				require.ErrorIs(t, first.Posting(), errNotLocked)
 				first.GaveUp()
-				require.Zero(t, second.l.doubt.left(settleAfter), "who has left has no say")
+				require.False(t, second.l.doubt.exists(), "who has left has no say")
 				second.GaveUp()
 				first.Answered()
 				first.Ended()
-				require.Equal(t, settleAfter, second.l.doubt.left(settleAfter), "who has left has no say")
+				require.True(t, second.l.doubt.exists(), "who has left has no say")
 				second.Leave()
 				require.Empty(t, l.queue)
 			})
@@ -469,7 +468,7 @@ func TestWriteLockKeepsWorkspacesApart(t *testing.T) {
 	a := locked(t, first)
 	b := locked(t, second)
 	a.GaveUp()
-	require.Zero(t, b.l.doubt.left(settleAfter))
+	require.False(t, b.l.doubt.exists())
 	a.Leave()
 	b.Leave()
 	locked(t, second).Leave()
@@ -498,11 +497,11 @@ func TestWriteLockUnsettled(t *testing.T) {
 			func(t *testing.T, first *Ticket) {
 				t.Helper()
 				first.GaveUp()
-				require.Equal(t, 6*time.Second, first.l.doubt.left(settleAfter))
+				require.True(t, first.l.doubt.exists())
 				<-time.After(time.Second)
 				require.NoError(t, first.Posting())
 				first.Answered()
-				require.Zero(t, first.l.doubt.left(settleAfter))
+				require.False(t, first.l.doubt.exists())
 			}, 0, false,
 		},
 		"repeated and given up": {
@@ -523,7 +522,7 @@ func TestWriteLockUnsettled(t *testing.T) {
 				require.NoError(t, first.Posting())
 				<-time.After(time.Second)
 				first.Ended()
-			}, 4 * time.Second, false,
+			}, 4 * time.Second, true,
 		},
 		"another write of the same call": {
 			func(t *testing.T, first *Ticket) {
@@ -542,7 +541,7 @@ func TestWriteLockUnsettled(t *testing.T) {
 				first.GaveUp()
 				require.Error(t, first.Lock(within(t, time.Second), Claim{}))
 				require.ErrorIs(t, first.Posting(), errNotLocked)
-			}, 5 * time.Second, false,
+			}, 5 * time.Second, true,
 		},
 	}
 	for name, test := range tests {
@@ -572,7 +571,7 @@ func TestWriteLockUnsettled(t *testing.T) {
 					start := time.Now()
 					second := locked(t, l)
 					require.Equal(t, want, time.Since(start))
-					require.Zero(t, second.l.doubt.left(settleAfter))
+					require.False(t, second.l.doubt.exists())
 					second.Leave()
 				})
 			})
@@ -602,7 +601,7 @@ func TestLockFileShowsThePostInFlight(t *testing.T) {
 		require.NoError(t, ticket.Posting())
 		require.Equal(t, "posted   2000-01-01T00:00:02.500000000Z\n", content())
 		ticket.Ended()
-		require.Equal(t, "answered 2000-01-01T00:00:01.500000000Z\n", content())
+		require.Equal(t, "given up 2000-01-01T00:00:01.500000000Z\n", content())
 		require.NoError(t, ticket.Posting())
 		ticket.Answered()
 		settled := "settled  " + strings.Repeat(" ", 30) + "\n"
@@ -621,27 +620,22 @@ func TestLockFileContent(t *testing.T) {
 		content string
 		want    time.Duration
 	}{
-		"new":                    {"", 0},
-		"settled":                {settled, 0},
-		"posted now":             {"posted   2000-01-01T00:00:00.000000000Z\n", 6 * s},
-		"posted long ago":        {"posted   1999-01-01T00:00:00.000000000Z\n", 6 * s},
-		"posted in the future":   {"posted   2000-01-01T00:00:00.000000001Z\n", 6 * s},
-		"given up 2 s ago":       {"given up 1999-12-31T23:59:58.000000000Z\n", 6 * s},
-		"given up long ago":      {"given up 1999-01-01T00:00:00.000000000Z\n", 6 * s},
-		"answered now":           {"answered 2000-01-01T00:00:00.000000000Z\n", 6 * s},
-		"answered 2 s ago":       {"answered 1999-12-31T23:59:58.000000000Z\n", 4 * s},
-		"answered 6 s ago":       {"answered 1999-12-31T23:59:54.000000000Z\n", 0},
-		"answered last year":     {"answered 1999-01-01T00:00:00.000000000Z\n", 0},
-		"answered in the future": {"answered 9999-12-31T23:59:59.999999999Z\n", 6 * s},
-		"cut off":                {settled[:12], 6 * s},
-		"cut off by one":         {settled[:len(settled)-1], 6 * s},
-		"one blank":              {" ", 6 * s},
-		"zeros":                  {strings.Repeat("\x00", noteWidth), 6 * s},
-		"another word":           {"what     2000-01-01T00:00:00.000000000Z\n", 6 * s},
-		"no time":                {"posted   2000-13-01T00:00:00.000000000Z\n", 6 * s},
-		"garbage":                {"posted some time ago, who knows when it was\n", 6 * s},
-		"something behind it":    {"answered 1999-12-31T23:59:58.000000000Z\nand more\n", 4 * s},
-		"something behind none":  {settled + "and more\n", 0},
+		"new":                   {"", 0},
+		"settled":               {settled, 0},
+		"posted now":            {"posted   2000-01-01T00:00:00.000000000Z\n", 6 * s},
+		"posted long ago":       {"posted   1999-01-01T00:00:00.000000000Z\n", 6 * s},
+		"posted in the future":  {"posted   2000-01-01T00:00:00.000000001Z\n", 6 * s},
+		"given up 2 s ago":      {"given up 1999-12-31T23:59:58.000000000Z\n", 6 * s},
+		"given up long ago":     {"given up 1999-01-01T00:00:00.000000000Z\n", 6 * s},
+		"cut off":               {settled[:12], 6 * s},
+		"cut off by one":        {settled[:len(settled)-1], 6 * s},
+		"one blank":             {" ", 6 * s},
+		"zeros":                 {strings.Repeat("\x00", noteWidth), 6 * s},
+		"another word":          {"what     2000-01-01T00:00:00.000000000Z\n", 6 * s},
+		"no time":               {"posted   2000-13-01T00:00:00.000000000Z\n", 6 * s},
+		"garbage":               {"posted some time ago, who knows when it was\n", 6 * s},
+		"something behind it":   {"given up 1999-12-31T23:59:58.000000000Z\nand more\n", 6 * s},
+		"something behind none": {settled + "and more\n", 0},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -652,16 +646,16 @@ func TestLockFileContent(t *testing.T) {
 			require.NoError(t, os.WriteFile(path, []byte(test.content), 0o600))
 			synctest.Test(t, func(t *testing.T) {
 				start := time.Now()
-				// The first gives up after 2 s, the second must not begin to wait anew.
+				// A call gives up after 2 s, the next one of its process must not begin to wait anew.
+				l := fileWriteLock(t, dir)
 				if test.want > 2*time.Second {
-					hasty := fileWriteLock(t, dir).Enter()
+					hasty := l.Enter()
 					var lockErr *WaitError
 					require.ErrorAs(t, hasty.Lock(within(t, 2*time.Second), Claim{}), &lockErr)
 					require.Equal(t, waitSettled, lockErr.wait)
-					require.Equal(t, int((test.want-2*time.Second)/time.Second), lockErr.CallAgainIn())
+					require.Equal(t, 4, lockErr.CallAgainIn())
 					hasty.Leave()
 				}
-				l := fileWriteLock(t, dir)
 				ticket := locked(t, l)
 				require.Equal(t, test.want, time.Since(start))
 				found, err := l.file.read()

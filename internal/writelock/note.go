@@ -10,7 +10,7 @@ import (
 // An empty file is a settled ledger. Other text counts as a POST that was given up, so a later version may write other words, but must
 // not change what these mean.
 const (
-	noteWord  = "answered " // the widest word
+	noteWord  = "given up " // the widest word
 	noteTime  = "2006-01-02T15:04:05.000000000Z\n"
 	noteWidth = len(noteWord) + len(noteTime)
 )
@@ -19,14 +19,13 @@ const (
 type noteState int
 
 const (
-	settledState  noteState = iota // no POST is in flight, and none is unanswered
-	postedState                    // a POST was sent at that time; whoever finds this without a holder finds a killed process
-	givenUpState                   // a POST was given up at that time, and the service has not answered anything since
-	answeredState                  // at that time the service answered a request that was sent after a POST was given up
+	settledState noteState = iota // no POST is in flight, and none is unanswered
+	postedState                   // a POST was sent at that time; whoever finds this without a holder finds a killed process
+	givenUpState                  // a POST was given up at that time, and may still be running in the service
 )
 
 func (s noteState) word() string {
-	return [...]string{"settled", "posted", "given up", "answered"}[s]
+	return [...]string{"settled", "posted", "given up"}[s]
 }
 
 // note is what a lock file says, and when that was.
@@ -61,7 +60,7 @@ func parseNote(line string) (note, error) {
 	if err != nil {
 		return note{}, errNoNote
 	}
-	for _, state := range []noteState{postedState, givenUpState, answeredState} {
+	for _, state := range []noteState{postedState, givenUpState} {
 		if strings.TrimRight(line[:len(noteWord)], " ") == state.word() {
 			return note{state: state, at: at}, nil
 		}

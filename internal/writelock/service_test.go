@@ -93,7 +93,7 @@ func TestRepeatWaitsForTheService(t *testing.T) {
 			require.NoError(t, ticket.Repeat(t.Context()))
 			require.NoError(t, ticket.Posting())
 			ticket.Answered()
-			require.Zero(t, ticket.l.doubt.left(settleAfter))
+			require.False(t, ticket.own.exists() || l.doubt.exists())
 		})
 	}
 }
@@ -107,27 +107,61 @@ func TestProbeThatWasSentTooEarly(t *testing.T) {
 		ticket := locked(t, l)
 		require.NoError(t, ticket.Posting())
 		ticket.GaveUp()
+		synctest.Wait()
 		require.NoError(t, ticket.Posting())
 		ticket.GaveUp()
 		answer <- nil // to one of the two that were sent
 		answer <- nil
 		synctest.Wait()
-		_, answered := l.doubt.state()
-		require.NotZero(t, answered)
+		require.False(t, l.doubt.answered.IsZero())
 
 		require.NoError(t, ticket.Posting())
 		ticket.GaveUp()
-		early := l.doubt.ask(l.probe)
-		require.NoError(t, ticket.Posting())
-		answer <- nil // while the next attempt is in flight
-		<-early
-		ticket.GaveUp()
-		_, answered = l.doubt.state()
-		require.Zero(t, answered)
-		answer <- nil
 		synctest.Wait()
+		require.NoError(t, ticket.Posting())
+		ticket.GaveUp()
+		close(answer)
+		_, silent := l.doubt.left()
+		require.True(t, silent)
 		ticket.Leave()
 	})
+}
+
+// What counts is for how long the service has answered without a break. If it stops between two answers, all begins anew.
+func TestServiceThatStopsAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ stops, goesOn, settled time.Duration }{
+		"right after its answer":  {100 * time.Millisecond, 40 * time.Second, 46 * time.Second},
+		"shortly before the end":  {5900 * time.Millisecond, 40 * time.Second, 46 * time.Second},
+		"for less than a second":  {100 * time.Millisecond, time.Second, 6 * time.Second},
+		"for a second and a half": {600 * time.Millisecond, 2200 * time.Millisecond, 6700 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				l := New(Options{Probe: func(ctx context.Context) error {
+					if now := time.Since(start); now >= c.stops && now < c.goesOn {
+						select {
+						case <-time.After(c.goesOn - now):
+						case <-ctx.Done():
+							return ctx.Err()
+						}
+					}
+					return nil
+				}})
+				ticket := locked(t, l)
+				require.NoError(t, ticket.Posting())
+				ticket.GaveUp()
+				ticket.Leave()
+				locked(t, New(Options{})).Leave()
+				next := l.Enter()
+				defer next.Leave()
+				require.NoError(t, next.Lock(within(t, time.Hour), Claim{}))
+				assert.WithinRange(t, time.Now(), start.Add(c.settled), start.Add(c.settled+probePause))
+			})
+		})
+	}
 }
 
 // A service that is down is asked again and again; one that answers errors of its own is alive, which is for the probe to tell.
@@ -149,27 +183,23 @@ func TestProbeIsRepeated(t *testing.T) {
 	})
 }
 
-// The next process goes on where the last one was.
-func TestAnotherProcessBelievesTheAnswer(t *testing.T) {
+// The next process finds the note, and asks for itself. The first learns that it is over.
+func TestAnotherProcessAsksForItself(t *testing.T) {
 	t.Parallel()
 	dir := lockFolder(t)
 	synctest.Test(t, func(t *testing.T) {
-		first := fileWriteLock(t, dir)
+		first := New(Options{Dir: dir, Name: "ledger", Probe: dead})
+		closeAtEnd(t, first)
 		ticket := locked(t, first)
 		require.NoError(t, ticket.Posting())
 		ticket.GaveUp()
 		ticket.Leave()
 		<-time.After(time.Hour)
 		second := fileWriteLock(t, dir)
-		ticket = second.Enter()
-		require.Error(t, ticket.Lock(within(t, 4*time.Second), Claim{}))
-		ticket.Leave()
-		third := fileWriteLock(t, dir)
 		start := time.Now()
-		locked(t, third).Leave()
-		require.Equal(t, 2*time.Second, time.Since(start))
-		// And the first learns that it is over.
+		locked(t, second).Leave()
+		require.Equal(t, settleAfter, time.Since(start))
 		locked(t, first).Leave()
-		require.Equal(t, 2*time.Second, time.Since(start))
+		require.Equal(t, settleAfter, time.Since(start))
 	})
 }

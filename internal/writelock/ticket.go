@@ -113,8 +113,7 @@ func (t *Ticket) acquire(ctx context.Context, held bool) error {
 	if !t.l.doubt.exists() {
 		return nil
 	}
-	proven := func(answered time.Time) { t.write(note{state: answeredState, at: answered}) }
-	if t.l.doubt.wait(ctx, settleAfter, t.l.probe, proven) != nil {
+	if t.l.doubt.wait(ctx, settleAfter, t.l.probe) != nil {
 		return t.l.stopped(ctx, waitSettled)
 	}
 	t.l.doubt.settle()
@@ -125,8 +124,7 @@ func (t *Ticket) acquire(ctx context.Context, held bool) error {
 // learn takes over what another process, or a killed one, left in the lock file. What this process wrote there itself it knows better: the
 // service may have answered it since.
 //
-// Text that is no note counts as a POST that was given up: somebody wrote there, and that is the worst it can mean. A time in the future
-// (the clock was set back) counts as now. Both are put right in the file.
+// Text that is no note counts as a POST that was given up: somebody wrote there, and that is the worst it can mean.
 func (t *Ticket) learn() {
 	found, err := t.l.file.read()
 	if errors.Is(err, errNoNote) {
@@ -146,14 +144,6 @@ func (t *Ticket) learn() {
 	switch found.state {
 	case settledState:
 		t.l.doubt.settle()
-	case answeredState:
-		now := time.Now()
-		at := found.at
-		if at.After(now) {
-			at = now
-			t.write(note{state: answeredState, at: at})
-		}
-		t.l.doubt.seen(now.Add(at.Sub(now))) // counted from now, so that the rest of the wait follows the monotonic clock
 	case postedState, givenUpState:
 		t.l.doubt.raise()
 	}
@@ -242,10 +232,10 @@ func (t *Ticket) Posting() error {
 	return nil
 }
 
-// Repeat waits until the POST that was given up may be sent again: the service has answered a request that was sent after that, and has
-// had a moment. The error is a *[WaitError].
+// Repeat waits until the POST that was given up may be sent again: the service has answered requests that were sent after that for a
+// moment. The error is a *[WaitError].
 func (t *Ticket) Repeat(ctx context.Context) error {
-	if t.doubts().wait(ctx, repeatAfter, t.l.probe, nil) != nil {
+	if t.doubts().wait(ctx, repeatAfter, t.l.probe) != nil {
 		return t.l.stopped(ctx, waitSettled)
 	}
 	return nil
@@ -290,12 +280,9 @@ func (t *Ticket) Ended() {
 		return
 	}
 	t.inFlight = false
-	switch since, answered := t.doubts().state(); {
-	case since.IsZero():
-		t.write(note{})
-	case answered.IsZero():
-		t.write(note{state: givenUpState, at: since})
-	default:
-		t.write(note{state: answeredState, at: answered})
+	n := note{}
+	if since := t.doubts().givenUp(); !since.IsZero() {
+		n = note{state: givenUpState, at: since}
 	}
+	t.write(n)
 }

@@ -28,8 +28,8 @@ type WaitError struct {
 
 // stopped returns the error of a wait that ctx ended.
 func (l *Lock) stopped(ctx context.Context, wait wait) error {
-	since, answered := l.doubt.state()
-	return &WaitError{wait: wait, unsettled: l.doubt.left(settleAfter), silent: !since.IsZero() && answered.IsZero(), cause: context.Cause(ctx)}
+	left, silent := l.doubt.left()
+	return &WaitError{wait: wait, unsettled: left, silent: silent, cause: context.Cause(ctx)}
 }
 
 // Error names the wait and, where the ledger is unsettled, the seconds after which it makes sense to call again.
