@@ -27,9 +27,9 @@ func blockingPipe(t *testing.T) (r, w *os.File) {
 }
 
 // asServer is this test binary as the program.
-func asServer(t *testing.T, args ...string) *exec.Cmd {
+func asServer(t *testing.T) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], args...) //nolint:gosec // this test binary
+	cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this test binary
 	cmd.Env = append(os.Environ(), asProgram+"=1", "LOOPGRID_BASE_URL=http://127.0.0.1:1", "LOOPGRID_EVIDENCE_DIR="+t.TempDir())
 	return cmd
 }

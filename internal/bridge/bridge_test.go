@@ -175,6 +175,7 @@ func start(tb testing.TB, transport http.RoundTripper, prepare func(*bridge.Brid
 		client = loopgrid.New(loopgrid.Options{
 			BaseURL: settings.BaseURL, Workspace: settings.Workspace, ServiceKey: settings.ServiceKey.Reveal(), UserAgent: "loopgrid-mcp/test",
 			Timeout: settings.Timeout, MaxEvidenceBytes: settings.MaxEvidenceBytes, Transport: stripBase{transport}, Log: log,
+			WriteLock: map[bool]loopgrid.WriteLock{true: loopgrid.LockOff}[settings.WriteLock == config.WriteLockOff],
 		})
 	}
 	b := bridge.New(bridge.Options{Settings: settings, Version: "test", Client: client, Log: log})

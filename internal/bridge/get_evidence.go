@@ -72,6 +72,7 @@ func downloadEvidence(ctx context.Context, c *call) *mcp.CallToolResult {
 	if err != nil {
 		return c.downloadFailed(ctx, err)
 	}
+	c.warnWorkspace(saved.WorkspaceID)
 	verification, note := saved.Verification, "server_verification is LoopGrid's own check, made when it built the bundle. "+checkOffline+reportIsForPeople
 	if verification == nil {
 		verification, note = c.verifyAgain(ctx, id, note)

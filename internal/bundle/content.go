@@ -32,6 +32,8 @@ const NotDisclosed = "not disclosed"
 
 // Content is what a bundle says of its decision. A part that the bundle does not have, or that cannot be read, is nil.
 type Content struct {
+	// WorkspaceID is the workspace that the decision belongs to; empty where the manifest does not say.
+	WorkspaceID string
 	// Verification is the service's verify answer at the time of the export, one object without blanks.
 	Verification jsontext.Value
 	// Lifecycle is the state of the decision at the time of the export, one object without blanks.
@@ -83,6 +85,7 @@ func readContent(ctx context.Context, file io.ReaderAt, size int64, o Options) (
 	content := Content{
 		Verification: firstObject(evidence.Get(report, "integrity"), evidence.Get(manifest, "integrity")),
 		Coverage:     firstObject(evidence.Get(manifest, "evidence_coverage"), evidence.Get(report, "coverage")),
+		WorkspaceID:  evidence.GetText(manifest, "workspace_id"),
 	}
 	lifecycle, _ := readDocument(a, "lifecycle.json")
 	content.Lifecycle = firstObject(lifecycle, evidence.Get(manifest, "lifecycle"))

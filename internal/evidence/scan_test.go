@@ -62,18 +62,18 @@ func TestElementsOfBrokenArrays(t *testing.T) {
 	for text, want := range map[string]string{
 		`[1, "a" ,[2],{}]`: `1|"a"|[2]|{}|`, `[]`: ``, `[1,,2,]`: `1|2|`, `[1 2]`: ``, `[1,2`: `1|`, `[1,"x`: `1|`, `[:]`: ``, `{}`: ``, ``: ``,
 	} {
-		var got string
+		var got strings.Builder
 		for element := range evidence.Elements(jsontext.Value(text)) {
-			got += string(element) + "|"
+			got.WriteString(string(element) + "|")
 		}
-		assert.Equal(t, want, got, text)
+		assert.Equal(t, want, got.String(), text)
 	}
 }
 
 func TestNestsDeeper(t *testing.T) {
 	t.Parallel()
 	for text, levels := range map[string]int{
-		``: 0, `1`: 0, `"[{"`: 0, `{}`: 1, ` [[],[[]],{}]`: 3, `{"a":"[[["}`: 1, `[[`: 2, `["`: 1,
+		``: 0, `1`: 0, `"[{"`: 0, `{}`: 1, `[ [],[[]],{}]`: 3, `{"a":"[[["}`: 1, `[[`: 2, `["`: 1,
 	} {
 		assert.False(t, evidence.NestsDeeper([]byte(text), levels), text)
 		if levels > 0 {

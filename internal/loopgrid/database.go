@@ -33,7 +33,7 @@ type database struct {
 
 // ended notes how a request ended: a service that was away may come back on another database.
 func (d *database) ended(f failure) {
-	if f == failRefused || f == failServer || f == failTimedOut || f.unsettles {
+	if f == failRefused || f == failUnreached || f == failServer || f.unsettles {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		d.until = time.Time{}

@@ -50,7 +50,7 @@ func capabilitiesShape() shape {
 func metaShape() shape {
 	return objectShape(map[string]shape{
 		mcp.MetaKeyProtocolVersion: stringShape(), mcp.MetaKeyClientInfo: implementationShape(),
-		mcp.MetaKeyClientCapabilities: capabilitiesShape(), mcp.MetaKeyLogLevel: stringShape(),
+		mcp.MetaKeyClientCapabilities: capabilitiesShape(), "io.modelcontextprotocol/logLevel": stringShape(),
 	})
 }
 

@@ -187,8 +187,6 @@ func wireFailure(id, text string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%s}],"isError":true}}`, id, evidence.Text(text))
 }
 
-type wireCallKey struct{}
-
 func newWireServer(t *Transport, logger *slog.Logger) *wireServer {
 	s := &wireServer{Server: mcp.NewServer(&mcp.Implementation{Name: "wire", Version: "1"}, &mcp.ServerOptions{
 		Logger: logger, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},

@@ -16,11 +16,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/loopgridio/loopgrid-mcp/scripts/launch"
 	"github.com/loopgridio/loopgrid-mcp/scripts/wire"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // The test binary is the tap as well, and a host.

@@ -63,7 +63,7 @@ func tap(path string, args []string) int {
 		return 1
 	}
 	base := filepath.Join(dir, fmt.Sprintf("%d-%d", time.Now().UnixNano(), os.Getpid())) // in the order of their beginning
-	_, err = os.Stat(filepath.Join(dir, "again"))
+	_, err = os.Stat(filepath.Join(dir, "again"))                                        //nolint:gosec // makeTap made it
 	again := err == nil
 	in, errIn := os.Create(base + ".in")    //nolint:gosec // in the directory that makeTap made
 	out, errOut := os.Create(base + ".out") //nolint:gosec // the same

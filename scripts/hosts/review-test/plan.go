@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
