@@ -55,7 +55,7 @@ func verifyEvidence(ctx context.Context, c *call) *mcp.CallToolResult {
 	return answer
 }
 
-// firstFailures cuts the failures of a verification down to what a reader can use, and returns how many it left out (nil: none).
+// firstFailures keeps the first maxFailures failures of a verification, and returns how many it left out (nil: none).
 func firstFailures(verification jsontext.Value) (cut, omitted jsontext.Value) {
 	var failures []jsontext.Value
 	for failure := range evidence.Elements(evidence.Get(verification, "failures")) {
