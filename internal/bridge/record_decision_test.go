@@ -116,7 +116,7 @@ func TestWarnings(t *testing.T) {
 	assert.Contains(t, codes(r), "privacy_mode_differs")
 }
 
-// TestLargeIntegers: hosts in JavaScript have rounded them before the bridge sees them, and the commitment then proves the rounded number.
+// TestLargeIntegers: hosts in JavaScript round them before the bridge sees them, and the commitment then proves the rounded number.
 func TestLargeIntegers(t *testing.T) {
 	t.Parallel()
 	x, _ := open(t)
@@ -138,7 +138,7 @@ func TestLargeIntegers(t *testing.T) {
 	assert.Contains(t, x.ok("loopgrid.record_outcome", about+`,"status":"s","verified_against":"v","details":{"n":1e20}}`).member(t, "warnings"), "large_integer")
 }
 
-// TestWhatComesFirst: a model that reads no more than the beginning of a result has read what to do.
+// TestWhatComesFirst: a model that reads only the beginning of a result knows what to do.
 func TestWhatComesFirst(t *testing.T) {
 	t.Parallel()
 	x, _ := open(t)
@@ -285,7 +285,7 @@ func TestKeyUsedForSomethingElse(t *testing.T) {
 	}
 }
 
-// TestMismatchUnderOurOwnKey: the service recorded something, but not what was sent.
+// TestMismatchUnderOurOwnKey: under a generated key, the service recorded something other than what was sent.
 func TestMismatchUnderOurOwnKey(t *testing.T) {
 	t.Parallel()
 	x, s := open(t)
@@ -333,7 +333,7 @@ func TestSpecVersionOfAnotherService(t *testing.T) {
 	assert.Len(t, s.sentSince(0), 3, "the profile is asked for once")
 }
 
-// TestPhantomDecision: under load the service answers a decision_id that does not exist beside an event of the real decision.
+// TestPhantomDecision: under load, the service returns a decision_id that does not exist, along with an event of the real decision.
 func TestPhantomDecision(t *testing.T) {
 	t.Parallel()
 	x, s := open(t)
