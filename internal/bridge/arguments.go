@@ -20,9 +20,9 @@ import (
 type arguments struct {
 	tool  *tool
 	given map[string]jsontext.Value // those that are present; texts still quoted
-	// withLineBreakers names the arguments whose text holds a character that a published verifier cannot read.
+	// withLineBreakers names the arguments whose text contains a character that a published verifier cannot read.
 	withLineBreakers []string
-	// withLargeIntegers names the arguments that hold an integer which JavaScript cannot represent exactly.
+	// withLargeIntegers names the arguments that contain an integer JavaScript cannot represent exactly.
 	withLargeIntegers []string
 }
 
@@ -63,8 +63,8 @@ const (
 // waitForPrevious is an argument that Gemini CLI adds to every tool and tells its model to send.
 const waitForPrevious = "wait_for_previous"
 
-// check reads the raw arguments of a call. It returns all problems: those of the parameters in their order, then the arguments that do
-// not exist. No problem shows what was sent for an argument.
+// check reads the raw arguments of a call. It returns all problems: those of the parameters, in order, then the unknown arguments. No
+// problem quotes the value of an argument.
 func (t *tool) check(raw []byte) (*arguments, []string) {
 	if len(raw) == 0 || string(raw) == "null" {
 		raw = []byte("{}")
@@ -109,7 +109,7 @@ func (a *arguments) take(name string, value jsontext.Value) {
 	}
 }
 
-// sentArguments are the arguments of a call by what is known of their names.
+// sentArguments are the arguments of a call, sorted by name: known, given twice or unknown.
 type sentArguments struct {
 	values      map[string]jsontext.Value // of names that exist
 	twice       map[string]bool
@@ -136,7 +136,7 @@ func (t *tool) sort(raw []byte) sentArguments {
 	return sent
 }
 
-// unknownProblems says what is wrong with the names that do not exist. It lists those that do at most once.
+// unknownProblems describes the unknown names. It lists the valid ones at most once.
 func (t *tool) unknownProblems(sent *sentArguments) []string {
 	var problems []string
 	listed := false
@@ -243,5 +243,5 @@ func (p *parameter) checkObject(value jsontext.Value) (jsontext.Value, string) {
 	return value, ""
 }
 
-// quoteName makes a name that a caller sent fit for a message.
+// quoteName quotes a name sent by a caller for a message.
 func quoteName(name string) string { return strconv.QuoteToGraphic(text.Clip(name, maxNameShown)) }

@@ -1,10 +1,10 @@
 // Package bridge is the MCP server: it turns calls of the loopgrid.* tools into requests to LoopGrid, and the answers into results.
 //
-// It knows MCP and, beside package stdio, is the only package that imports the MCP SDK. It must not know HTTP: package loopgrid decides
-// what is sent, what is repeated and who writes when. It never carries out a business action, and no argument of a call can choose the
-// service, the key, the reviewer or the directory: those are the operator's settings.
+// Only this package and package stdio import the MCP SDK. It must not know HTTP: package loopgrid decides what is sent, what is retried
+// and which call may write. The bridge never performs a business action, and no argument of a call can choose the service, the key, the
+// reviewer or the directory: those are operator settings.
 //
-// Read it from [Bridge.Serve] to serveCall, and from there to the file of a tool, such as record_action.go.
+// Start reading at [Bridge.Serve], then serveCall, then the file of a tool, such as record_action.go.
 package bridge
 
 import (
@@ -28,7 +28,7 @@ import (
 type Options struct {
 	Settings config.Settings
 	Version  string           // of this program
-	Client   *loopgrid.Client // for the workspace in Settings; nil only where Settings has problems that affect every call
+	Client   *loopgrid.Client // for the workspace in Settings; nil only if Settings has problems that affect every call
 	Log      *slog.Logger     // one line per call, never with arguments or payloads
 }
 
@@ -43,10 +43,10 @@ type Bridge struct {
 	server    *mcp.Server
 	transport *stdio.Transport
 	resultAs  resultTypes
-	giveUp    chan struct{} // closed when calls that have sent nothing give up, shortly before the session ends
+	giveUp    chan struct{} // closed shortly before the session ends: calls that have sent nothing give up
 
 	mu       sync.Mutex
-	writing  map[*call]bool // the calls whose turn at the ledger it is
+	writing  map[*call]bool // the calls that hold their turn to write
 	stopping bool           // the session is ending
 	profile  string         // the service's evidence profile, once known
 }
@@ -58,7 +58,7 @@ func New(o Options) *Bridge {
 		hide: newKeyHider(func() []string { return []string{o.Settings.ServiceKey.Reveal()} }), resultAs: newResultTypes(), giveUp: make(chan struct{}), writing: map[*call]bool{},
 	}
 	if o.Client != nil {
-		b.hide = newKeyHider(o.Client.Keys) // it learns of a key that replaced the first one
+		b.hide = newKeyHider(o.Client.Keys) // it also knows a key that replaced the first one
 	}
 	b.server = mcp.NewServer(
 		&mcp.Implementation{Name: "loopgrid-mcp", Title: "LoopGrid", Version: o.Version, WebsiteURL: "https://github.com/loopgridio/loopgrid-mcp"},
@@ -70,7 +70,7 @@ func New(o Options) *Bridge {
 	return b
 }
 
-// Serve answers the host on the other side of in and out until the host closes in or stop is closed. It then finishes the calls in
+// Serve serves the host connected to in and out until the host closes in or stop is closed. It then finishes the calls in
 // flight and writes their answers, within 10 s of the end of the input and within 1.5 s of the stop. It may return while a call still
 // runs; that call ends with the process. The error says why the session could not begin, or why in or out failed.
 func (b *Bridge) Serve(ctx context.Context, in io.Reader, out io.Writer, stop <-chan struct{}) error {
@@ -82,7 +82,7 @@ func (b *Bridge) Serve(ctx context.Context, in io.Reader, out io.Writer, stop <-
 	return stdio.Serve(ctx, b.server, b.transport)
 }
 
-// watchEnd passes on, in whatever order they come, the stop of the process and the two stages of the session's end.
+// watchEnd reacts to the stop signal and to the two stages of the session's end, in whatever order they come.
 func (b *Bridge) watchEnd(stop, over <-chan struct{}) {
 	ended, cancelWaiting := b.transport.Ended(), b.transport.CancelWaiting()
 	for {
@@ -105,8 +105,8 @@ func (b *Bridge) watchEnd(stop, over <-chan struct{}) {
 	}
 }
 
-// receive is the middleware for every request of the host. A tools/call is served here alone, see [Bridge.serveCall]; go-sdk answers
-// everything else, and receive only spells the tool names for the client and keeps a panic from ending the process.
+// receive is the middleware for every request from the host. It serves tools/call itself, see [Bridge.serveCall]. go-sdk answers
+// everything else; receive only spells the tool names for the client and recovers from panics.
 func (b *Bridge) receive(next mcp.MethodHandler) mcp.MethodHandler {
 	return func(ctx context.Context, method string, req mcp.Request) (result mcp.Result, err error) {
 		if call, ok := req.(*mcp.CallToolRequest); ok {
@@ -123,7 +123,7 @@ func (b *Bridge) receive(next mcp.MethodHandler) mcp.MethodHandler {
 	}
 }
 
-// logPanic logs where a panic happened. Its value may quote an argument, so only what the Go runtime panics with is shown.
+// logPanic logs where a panic happened. A panic value may quote an argument, so only errors of the Go runtime are shown.
 func (b *Bridge) logPanic(method string, panicked any) {
 	what := fmt.Sprintf("%T", panicked)
 	if fault, ok := panicked.(interface {
@@ -135,10 +135,10 @@ func (b *Bridge) logPanic(method string, panicked any) {
 	b.log.Error("panic", "method", method, "panic", what, "stack", string(debug.Stack()))
 }
 
-// errEnding is the cause of a call's context that ends because the session does.
+// errEnding is why a call's context is cancelled when the session ends.
 var errEnding = errors.New("the server is shutting down")
 
-// instructions tell a model in which order to call the tools.
+// instructions tells a model in which order to call the tools.
 func instructions(s spelling) string {
 	return s.names("LoopGrid keeps signed evidence of consequential decisions. Order: 1. Call {record_decision} before acting, and follow the next field of its result. " +
 		"2. If a person must approve, wait for the approval ({record_review} asks the person, if the operator allows it). " +
@@ -147,7 +147,7 @@ func instructions(s spelling) string {
 		"Each error says what was recorded, what was not, and how to retry safely with the same idempotency_key.")
 }
 
-// specVersion returns the spec_version of the service's decisions, from its health; empty if it cannot be read. It is read once.
+// specVersion returns the spec_version of the service's decisions, from its health; empty if it cannot be read. It is cached.
 func (b *Bridge) specVersion(ctx context.Context, turn *loopgrid.Turn) string {
 	b.mu.Lock()
 	profile := b.profile

@@ -15,28 +15,28 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/stdio"
 )
 
-// call is one call of a tool, from its arrival to its result. Its handler alone uses it; what others look at while the handler runs has
-// a lock of its own (steps, turn) or never changes.
+// call is one call of a tool, from arrival to result. Only its handler uses it; what others read while the handler runs has its own lock
+// (steps, turn) or never changes.
 type call struct {
 	*Bridge
 	tool      *tool    // nil if there is none of that name
-	spelling  spelling // of the name that the caller used; messages use it too
+	spelling  spelling // of the name the caller used; messages use it too
 	req       *mcp.CallToolRequest
 	onWire    *stdio.Call
 	args      *arguments // once checked
 	requestID string     // sent with every request, and logged
-	traceID   string     // of the trace that the caller is in, if any; logged
+	traceID   string     // of the caller's trace, if any; logged
 	turn      *loopgrid.Turn
 	steps     steps
 	progress  *progress
 	warnings  []warning
 
-	outcome       string      // for the log; empty: told from the result
+	outcome       string      // for the log; if empty, derived from the result
 	logDetails    []slog.Attr // for the log
 	reviewDetails []slog.Attr // for the log, of a review that is recorded; set before its turn
 }
 
-// newCall begins a call and, if its tool writes, takes its place in the queue of writers. It never waits.
+// newCall begins a call and, if its tool writes, joins the queue of writers. It never waits.
 func (b *Bridge) newCall(req *mcp.CallToolRequest) *call {
 	c := &call{Bridge: b, tool: b.toolNamed(req.Params.Name), spelling: spellingOf(req.Params.Name), req: req, requestID: loopgrid.NewRequestID()}
 	if c.tool != nil && c.tool.queues && b.client != nil {
@@ -45,7 +45,7 @@ func (b *Bridge) newCall(req *mcp.CallToolRequest) *call {
 	return c
 }
 
-// logCause notes for the log, in a word, what ended a request to LoopGrid.
+// logCause adds to the log line, in a word or two, what ended a request to LoopGrid.
 func (c *call) logCause(cause string) {
 	if cause != "" {
 		c.logDetails = append(c.logDetails, slog.String("cause", cause))
@@ -73,7 +73,7 @@ func (b *Bridge) toolNamed(name string) *tool {
 // toolName is the full name of a tool in the spelling of the caller.
 func (c *call) toolName(name string) string { return c.spelling.toolName(name) }
 
-// check reads the arguments and looks at the settings that the tool depends on. It returns nil, or the error that ends the call.
+// check checks the arguments and the settings the tool depends on. It returns nil, or the error that ends the call.
 func (c *call) check() *mcp.CallToolResult {
 	args, problems := c.tool.check(c.req.Params.Arguments)
 	if len(problems) > 0 {
@@ -114,8 +114,8 @@ func (c *call) badConfiguration(problems []config.Problem) *mcp.CallToolResult {
 	return failed(append(lines, "Nothing was sent. Nothing was recorded. Tell the operator of this server.")...)
 }
 
-// internalError is the error of a call that failed through a fault of this program. Its turn may be released by then: a panic has left
-// the handler.
+// internalError is the error of a call that failed because of a bug in this program. Its turn may already be released: a panic leaves the
+// handler.
 func (c *call) internalError(what string) *mcp.CallToolResult {
 	if c.turn != nil && c.turn.Sent() {
 		return failed("Outcome unknown: loopgrid-mcp failed with an internal error; "+what+".", c.steps.outcomeSoFar(c))
@@ -123,8 +123,8 @@ func (c *call) internalError(what string) *mcp.CallToolResult {
 	return failed("Not recorded: loopgrid-mcp failed with an internal error; "+what+".", "Nothing was recorded.")
 }
 
-// idempotencyKey returns the key of the call, and whether the caller gave it. A call without one gets a random key: two equal calls are
-// two events, and yet each can be repeated safely while it lasts, and later with the key in its result.
+// idempotencyKey returns the key of the call, and whether the caller gave it. A call without one gets a random key: two identical calls
+// record two events, yet each can be retried safely, while it runs and later with the key in its result.
 func (c *call) idempotencyKey() (key string, given bool) {
 	if key := c.args.text("idempotency_key"); key != "" {
 		return key, true
@@ -132,7 +132,7 @@ func (c *call) idempotencyKey() (key string, given bool) {
 	return "lgm-" + strings.ToLower(rand.Text()), false
 }
 
-// takeTurn waits for the call's turn at the ledger; what it will record is expected in c.steps by then. The error says that nothing was
+// takeTurn waits for the call's turn to write. c.steps must already hold what the call will record. An error means that nothing was
 // sent. The caller calls release once it has recorded what it can.
 func (c *call) takeTurn(ctx context.Context) (release func(), err error) {
 	c.progress.step("waiting for other writes to this LoopGrid")
@@ -161,7 +161,7 @@ func (c *call) takeTurn(ctx context.Context) (release func(), err error) {
 	}, nil
 }
 
-// turnOf returns the turn of a call that has taken it and not released it; nil for any other.
+// turnOf returns the turn that a call holds; nil if it holds none.
 func (b *Bridge) turnOf(c *call) *loopgrid.Turn {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -171,7 +171,7 @@ func (b *Bridge) turnOf(c *call) *loopgrid.Turn {
 	return c.turn
 }
 
-// logUnfinishedWrites logs a line for each write whose turn it is when the session ends, and from then on for each that takes its turn.
+// logUnfinishedWrites logs a line for each write in progress when the session ends; writes that take their turn later log theirs then.
 func (b *Bridge) logUnfinishedWrites() {
 	b.mu.Lock()
 	b.stopping = true
@@ -185,7 +185,7 @@ func (b *Bridge) logUnfinishedWrites() {
 	}
 }
 
-// logUnfinished logs what a write has still to do: if the process is killed before that, the line says how to go on.
+// logUnfinished logs what a write still has to do, so that it can be resumed if the process is killed first.
 func (c *call) logUnfinished() {
 	decisionID, key, left := c.steps.pending()
 	c.log.Warn("shutting down while a write is unfinished", slog.String("tool", c.tool.name), slog.String("decision_id", decisionID),

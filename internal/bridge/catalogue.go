@@ -12,13 +12,13 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-// catalogue lists the tools, in the order of their use. Everything that names the tools comes from this list.
+// catalogue lists the tools, in the order of their use. Every other list of tools is derived from it.
 func catalogue() []*tool {
 	return []*tool{recordDecisionTool(), recordReviewTool(), recordActionTool(), recordOutcomeTool(), getEvidenceTool(), verifyEvidenceTool()}
 }
 
-// tool is one tool: what clients see of it, and what handles its calls. Its parameters are the input schema, the check of the arguments
-// and the documentation at once.
+// tool is one tool: what clients see, and what handles its calls. Its parameters define the input schema, the checks of the arguments
+// and the documentation.
 type tool struct {
 	name        string // record_decision: the last part of the name in every spelling
 	title       string
@@ -27,8 +27,8 @@ type tool struct {
 	results     []result
 	annotations mcp.ToolAnnotations
 	meta        mcp.Meta
-	touches     config.Scope // whose configuration problems make it unusable, besides those of all calls
-	queues      bool         // its calls take a place in the queue of writers when they arrive
+	touches     config.Scope // settings whose problems make it unusable, besides those that affect every call
+	queues      bool         // its calls join the queue of writers on arrival
 	effect      string       // for the README: what a call changes
 	routes      string       // for the README: the routes behind it
 	handle      func(context.Context, *call) *mcp.CallToolResult
@@ -39,7 +39,7 @@ type valueKind int
 
 const (
 	textKind    valueKind = iota // a JSON string
-	objectKind                   // a JSON object, passed on exactly as it was written
+	objectKind                   // a JSON object, passed on exactly as written
 	booleanKind                  // true or false
 )
 
@@ -48,11 +48,11 @@ type parameter struct {
 	name        string
 	kind        valueKind
 	required    bool
-	limit       int      // code points of a text; 0: only the body limit of the service
+	limit       int      // code points of a text; 0: limited only by the service's body limit
 	choices     []string // of a text; nil: any
-	fallback    string   // the value where the argument is absent
+	fallback    string   // the value if the argument is absent
 	id          bool     // a decision's id
-	noNUL       bool     // without U+0000: PostgreSQL cannot store it outside of payloads
+	noNUL       bool     // no U+0000, which PostgreSQL cannot store outside payloads
 	description string
 }
 
@@ -99,8 +99,8 @@ func (t *tool) definition(s spelling) *mcp.Tool {
 	}
 }
 
-// inputSchema builds the schema by hand, because schema libraries reorder it, and because this is all of JSON Schema that every host and
-// model API takes: a plain object, one type per property, no combinators, no formats, no null.
+// inputSchema builds the schema by hand: schema libraries reorder it, and only this subset of JSON Schema is accepted by every host and
+// model API: a plain object, one type per property, no combinators, no formats, no null.
 func (t *tool) inputSchema(s spelling) json.RawMessage {
 	var properties []evidence.Field
 	var required []string
@@ -150,7 +150,7 @@ func (p *parameter) schema(s spelling) jsontext.Value {
 	return evidence.Object(fields...)
 }
 
-// outputSchema stays open, because answers of the service are passed through.
+// outputSchema allows other members, because the service's answers are passed through.
 func (t *tool) outputSchema() json.RawMessage {
 	var properties []evidence.Field
 	var required []string

@@ -2,7 +2,7 @@ package bridge
 
 import "strings"
 
-// Documentation is what documents, packages and tests say of one tool.
+// Documentation is what documents, packages and tests say about one tool.
 type Documentation struct {
 	Name       string   // in the dotted spelling
 	Underscore string   // the name in the other spelling

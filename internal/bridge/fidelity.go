@@ -7,7 +7,7 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
-// fidelity says whether what LoopGrid recorded is what was sent, by the hashes (payload_commitment) that it returned with its events.
+// fidelity says whether LoopGrid recorded what was sent, judging by the hashes (payload_commitment) it returned with its events.
 type fidelity int
 
 const (
@@ -21,12 +21,12 @@ func (f fidelity) value() jsontext.Value {
 	return [...]jsontext.Value{jsontext.Value("true"), jsontext.Value("null"), jsontext.Value("false")}[f]
 }
 
-// commitmentResult declares commitment_verified, which can be null and so has no type that every host takes.
+// commitmentResult declares commitment_verified, which can be null and so has no type that every host accepts.
 func commitmentResult() result {
 	return result{name: "commitment_verified", description: "true: the hash that LoopGrid returned matches what was sent. false: it does not. null: LoopGrid returned no hash."}
 }
 
-// compare tells whether an event is the one that was sent: its type and actor, and the hash of its payload.
+// compare says whether an event is the one that was sent: by its type, its actor and the hash of its payload.
 func compare(event *loopgrid.Event, sent *loopgrid.NewEvent) fidelity {
 	if !isOfKind(event, sent.EventType, sent.ActorType, sent.ActorID) {
 		return differs
@@ -34,7 +34,7 @@ func compare(event *loopgrid.Event, sent *loopgrid.NewEvent) fidelity {
 	return compareCommitment(event, sent.Payload)
 }
 
-// isOfKind compares what the service returned of type and actor; what it left out cannot differ.
+// isOfKind compares the type and actor that the service returned; one that it left out cannot differ.
 func isOfKind(event *loopgrid.Event, eventType, actorType, actorID string) bool {
 	same := func(got, want string) bool { return got == "" || got == want }
 	return same(event.EventType, eventType) && same(event.ActorType, actorType) && same(event.ActorID, actorID)

@@ -44,8 +44,7 @@ func getEvidenceTool() *tool {
 	}
 }
 
-// checkOffline tells how to check a bundle without the service. The bundle's own key id would prove nothing: a sandbox signs as well as
-// LoopGrid.
+// checkOffline says how to check a bundle without the service. The bundle's own key ID would prove nothing: a sandbox signs bundles too.
 const checkOffline = "To check it without the service: loopgrid-verify FILE --expected-key-id KEY_ID_FROM_YOUR_OPERATOR. " +
 	"Get the key ID from the operator of LoopGrid, not from the bundle: without it, a bundle signed by anyone counts as VERIFIED."
 
@@ -89,7 +88,7 @@ func downloadEvidence(ctx context.Context, c *call) *mcp.CallToolResult {
 	return c.success(append(fields, optional("policy_result", c.hide.text(saved.PolicyResult)), c.service("evidence_coverage", saved.Coverage), field("note", note))...)
 }
 
-// verifyAgain asks the service for a verification that the bundle does not hold. The file is good without one.
+// verifyAgain asks the service for the verification that the bundle lacks. The file is usable without it.
 func (c *call) verifyAgain(ctx context.Context, id, note string) (jsontext.Value, string) {
 	v, err := c.client.Verify(ctx, id)
 	if err != nil {

@@ -23,29 +23,29 @@ import (
 const (
 	hiddenKey = "[service key]"
 
-	// pieceLength is how many consecutive characters of a key's random part are hidden wherever they stand.
+	// pieceLength is how many consecutive characters of a key's random part are hidden wherever they occur.
 	pieceLength = 8
-	// fullKeyLength is the length from which a key is hidden piece by piece; a shorter one is hidden only as a whole.
+	// fullKeyLength is the shortest key that is hidden piece by piece; a shorter one is hidden only as a whole.
 	fullKeyLength = 16
 )
 
-// keyHider hides the service key in what the service, or something in front of it, says: in an event, a verification or an error it
-// would end up in the transcript of the host. It finds pieces of the key too, plain and under one layer of JSON escapes, percent
-// encoding or base64. What this program writes itself, such as paths, tool names and checked ids, does not go through it, so that a key
-// that is a common word tears nothing up; [keyHider.result] looks there for the whole key alone.
+// keyHider hides the service key in what the service, or something in front of it, sends: in an event, a verification or an error it
+// would end up in the host's transcript. It also finds pieces of the key, plain and under one layer of JSON escapes, percent encoding or
+// base64. What this program writes itself, such as paths, tool names and checked IDs, does not go through it, so that a key that is a
+// common word garbles nothing; there, [keyHider.result] hides only the whole key.
 type keyHider struct {
-	keys    func() []string // every key there is or was
+	keys    func() []string // every key, current or earlier
 	current atomic.Pointer[keyPieces]
 }
 
 func newKeyHider(keys func() []string) *keyHider { return &keyHider{keys: keys} }
 
-// keyPieces is what is looked for, for some keys. It never changes.
+// keyPieces is what to look for, given some keys. It never changes.
 type keyPieces struct {
 	keys   []string
 	whole  []string                // those of the full length
 	pieces map[int]map[string]bool // by their length
-	skip   map[int]*[1 << 16]uint8 // by length: how far a piece cannot end behind these two bytes
+	skip   map[int]*[1 << 16]uint8 // by length: after these two bytes, the distance at which no piece can end yet
 }
 
 // look returns what to look for now; nil if there is nothing to hide.
@@ -79,16 +79,16 @@ func (k *keyPieces) learn(key, words string) {
 	}
 	k.whole = append(k.whole, key)
 	k.addPieces(randomPart(key), words)
-	for shift := range 3 { // how the key falls into groups of three bytes
+	for shift := range 3 { // the offset of the key in groups of three bytes
 		padded := append(make([]byte, shift), randomPart(key)...)
 		encoded := base64.RawStdEncoding.EncodeToString(padded[:len(padded)/3*3])
-		encoded = encoded[min(len(encoded), (shift*8+5)/6):] // without what depends on the bytes before
+		encoded = encoded[min(len(encoded), (shift*8+5)/6):] // without characters that depend on the bytes before
 		k.addPieces(encoded, words)
 		k.addPieces(strings.NewReplacer("+", "-", "/", "_").Replace(encoded), words)
 	}
 }
 
-// keyPrefix is what all keys of LoopGrid of one kind begin with, and tells nothing.
+// keyPrefix is how all LoopGrid keys of one kind begin; it reveals nothing.
 func keyPrefix() *regexp.Regexp { return regexp.MustCompile(`lg_[a-z]+_`) }
 
 // randomPart is a key without its prefix.
@@ -123,7 +123,7 @@ func (k *keyPieces) add(piece string) {
 	}
 }
 
-// ownWords are words of this program and of LoopGrid's answers. A key, or a piece of one, that is among them tells nothing.
+// ownWords are words of this program and of LoopGrid's answers. A key, or a piece of one, that is among them reveals nothing.
 func ownWords() string {
 	var words strings.Builder
 	words.WriteString("loopgrid-mcp loopgrid-evidence loopgrid-verify loopgrid/3.0-draft localhost workspace workspace_id default production service_key ")
@@ -218,7 +218,7 @@ func masked(s string, found []span) string {
 	return out.String() + s[done:]
 }
 
-// decodeAll decodes a text byte by byte; offsets are where each byte of the result, and its end, stand in s.
+// decodeAll decodes a text byte by byte; offsets are the positions in s of each byte of the result, and of its end.
 func decodeAll(s string, decode func(string) (byte, int)) (decoded []byte, offsets []int) {
 	decoded = make([]byte, 0, len(s))
 	for i := 0; i < len(s); {
@@ -252,8 +252,8 @@ func jsonDecoded(s string) (byte, int) {
 	return s[0], 1
 }
 
-// json hides the key in the strings of a JSON text of the service, whatever escapes they are written with. Strings that are one of these
-// ids stay, and so do numbers: a key of digits could be a part of one.
+// json hides the key in the strings of a JSON text from the service, however they are escaped. Strings equal to one of these IDs stay,
+// and so do numbers: a key of digits could be part of one.
 func (h *keyHider) json(value jsontext.Value, ids ...string) jsontext.Value {
 	k := h.look()
 	if k == nil || value == nil || bytes.IndexByte(value, '\\') < 0 && bytes.IndexByte(value, '%') < 0 && len(k.find(value)) == 0 {
@@ -267,7 +267,7 @@ func (h *keyHider) json(value jsontext.Value, ids ...string) jsontext.Value {
 	})
 }
 
-// result hides the whole key in an answer, wherever it comes from: a caller may have sent it as an argument.
+// result hides the whole key in an answer, wherever it came from: a caller may have sent it as an argument.
 func (h *keyHider) result(answer *mcp.CallToolResult) {
 	k := h.look()
 	if k == nil {

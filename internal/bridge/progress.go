@@ -11,8 +11,8 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// progress tells a client that asked for it that a call is alive: once a second, and at each step. Hosts that reset their time-out
-// on progress then wait for a long verification or for another writer.
+// progress tells a client that asked for it that a call is alive: once a second, and at each step. Hosts that reset their timeout on
+// progress then wait for a long verification or for another writer.
 type progress struct {
 	session *mcp.ServerSession
 	hide    *keyHider
@@ -51,7 +51,7 @@ func (p *progress) notify(ctx context.Context) {
 		if n := p.received.Load(); n > 0 {
 			told = fmt.Sprintf("%s: %.1f MB so far", message, float64(n)/1e6)
 		}
-		// The transport notices a client that cannot be reached any more.
+		// The transport notices when the client can no longer be reached.
 		_ = p.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: count, Message: p.hide.text(told)})
 	}
 }
@@ -67,7 +67,7 @@ func (p *progress) step(message string) {
 	}
 }
 
-// stop ends the notifications; when it returns none is being sent, so that none follows the answer.
+// stop ends the notifications. Once it returns, none is being sent, so none follows the answer.
 func (p *progress) stop() {
 	if p == nil {
 		return
@@ -76,7 +76,7 @@ func (p *progress) stop() {
 	p.ended.Wait()
 }
 
-// counting returns a reader of a bundle whose progress is told in bytes.
+// counting returns a reader of a bundle that reports progress in bytes.
 func (p *progress) counting(bundle io.Reader) io.Reader {
 	if p == nil {
 		return bundle

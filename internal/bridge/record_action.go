@@ -40,7 +40,7 @@ func recordActionTool() *tool {
 	}
 }
 
-// recordAction records that something was carried out elsewhere. The bridge never acts itself.
+// recordAction records an action that was carried out elsewhere. The bridge itself never acts.
 func recordAction(ctx context.Context, c *call) *mcp.CallToolResult {
 	payload := evidence.Merge(c.args.object("details"),
 		field("tool", c.args.text("tool")), optional("external_reference", c.args.text("external_reference")))

@@ -58,13 +58,13 @@ func recordDecisionTool() *tool {
 	}
 }
 
-// recordDecision records what an agent proposes to do, with what its model said and what a policy says of it.
+// recordDecision records what an agent proposes to do and, on request, its model's output and the result of a policy.
 func recordDecision(ctx context.Context, c *call) *mcp.CallToolResult {
 	return (&decisionCall{call: c}).record(ctx)
 }
 
-// decisionCall is a call of record_decision: a create, and up to two events after it. A step that fails leaves the decision as it is;
-// the same call with the same key goes on from there.
+// decisionCall is a call of record_decision: a create, then up to two events. If a step fails, the decision stays as it is; repeating the
+// call with the same key continues from there.
 type decisionCall struct {
 	*call
 	decision loopgrid.Decision
@@ -111,7 +111,7 @@ func (d *decisionCall) record(ctx context.Context) *mcp.CallToolResult {
 	return d.finished(ctx)
 }
 
-// recordSteps appends what was asked for besides the decision. The error is that of the step that failed.
+// recordSteps appends the events requested along with the decision. The error is that of the step that failed.
 func (d *decisionCall) recordSteps(ctx context.Context) (failure error) {
 	if d.replayed() && len(d.pendingSteps()) > 0 {
 		if failure = d.readRecord(ctx); failure != nil {
@@ -166,11 +166,11 @@ func (d *decisionCall) prepare() {
 	}
 }
 
-// replayed says whether the caller's key found an earlier decision. A replay under a key of our own is only this call's own repeat.
+// replayed says whether the caller's key found an earlier decision. A replay under a generated key is just this call's own retry.
 func (d *decisionCall) replayed() bool { return d.created.Replayed && d.given }
 
-// compareWithReplay checks that the event that the key found is the decision that was sent: the service compares nothing. Other calls may
-// write meanwhile: asking LoopGrid takes long where its ledger is long.
+// compareWithReplay checks that the event found under the key is the decision that was sent: the service does not compare them. Other
+// calls may write meanwhile: with a long ledger, LoopGrid takes long to answer.
 func (d *decisionCall) compareWithReplay(ctx context.Context) *mcp.CallToolResult {
 	event := &d.created.Event
 	d.turn.Suspend()
@@ -190,8 +190,8 @@ func (d *decisionCall) warnPrivacyMode() {
 	}
 }
 
-// commitmentOfCreated compares the hash of decision_created, whose payload also holds the service's spec_version: the one that it
-// shows, else that of LoopGrid 0.8, else the one in /health.
+// commitmentOfCreated checks the hash of decision_created, whose payload also contains the service's spec_version: the one shown in the
+// event, else that of LoopGrid 0.8, else the one in /health.
 func (d *decisionCall) commitmentOfCreated(ctx context.Context) fidelity {
 	event := &d.created.Event
 	version := evidence.GetText(event.Payload, "spec_version")
@@ -209,7 +209,7 @@ func (d *decisionCall) commitmentOfCreated(ctx context.Context) fidelity {
 	return compareCommitment(event, d.decision.Payload(version))
 }
 
-// readRecord reads what the earlier call recorded, and takes the turn again. The error says that the turn did not come back in time.
+// readRecord reads what the earlier call recorded, and takes the turn again. An error means that the turn did not come in time.
 func (d *decisionCall) readRecord(ctx context.Context) error {
 	d.progress.step("reading what is already recorded")
 	record, err := d.turn.GetDecision(ctx, d.created.DecisionID)
@@ -222,13 +222,13 @@ func (d *decisionCall) readRecord(ctx context.Context) error {
 	return d.turn.Resume(ctx)
 }
 
-// stepKey is the idempotency key of a step. It follows from the call's key alone, and no caller chooses such a key by accident.
+// stepKey is the idempotency key of a step. It is derived from the call's key alone, and no caller would choose it by accident.
 func (d *decisionCall) stepKey(step string) string {
 	sum := sha256.Sum256([]byte(d.key))
 	return "lgm1-" + step + "-" + hex.EncodeToString(sum[:])[:40]
 }
 
-// recordModel appends model_completed, unless a replay finds one: an equal one counts whatever its key, and another one stays.
+// recordModel appends model_completed, unless a replay finds one: an identical one counts whatever its key, and a different one is kept.
 func (d *decisionCall) recordModel(ctx context.Context, output jsontext.Value) error {
 	sent := &loopgrid.NewEvent{
 		EventType: "model_completed", ActorType: "agent", ActorID: d.args.text("agent_id"), Payload: output, IdempotencyKey: d.stepKey("model"), FreshKey: !d.given,
@@ -278,8 +278,8 @@ func (d *decisionCall) stepDone(step string, f fidelity) {
 	d.fidelity = max(d.fidelity, f)
 }
 
-// recordPolicy asks the policy and appends policy_evaluated with the exact bytes of its answer. A result that is already recorded stays,
-// and today's policy is not asked: the decision was made under that one.
+// recordPolicy evaluates the policy and appends policy_evaluated with the exact bytes of the answer. If a result is already recorded, it
+// is kept and the policy is not evaluated again: the decision was made under that result.
 func (d *decisionCall) recordPolicy(ctx context.Context, policy string) error {
 	if e := d.recordedPolicy(); e != nil {
 		d.useRecordedPolicy(e, policy)
@@ -316,7 +316,7 @@ func (d *decisionCall) recordPolicy(ctx context.Context, policy string) error {
 	d.policyEvent = &event
 	f := compare(&event, sent)
 	if f == differs && d.given {
-		// An earlier call for this decision used the key: what that one recorded stays.
+		// An earlier call for this decision used the key: its event is kept.
 		d.useRecordedPolicy(&event, policy)
 		return nil
 	}
@@ -344,7 +344,7 @@ func (d *decisionCall) recordedPolicy() *loopgrid.Event {
 	return nil
 }
 
-// useRecordedPolicy takes over the policy_evaluated event of an earlier call.
+// useRecordedPolicy uses the policy_evaluated event of an earlier call.
 func (d *decisionCall) useRecordedPolicy(e *loopgrid.Event, policy string) {
 	d.policyEvent = e
 	if e.EventType != "policy_evaluated" || e.ActorID != policy {
@@ -435,8 +435,8 @@ func (d *decisionCall) next() string {
 	}
 }
 
-// unfinished is the error of a call that did not record everything it was asked to. failure is nil if something else is recorded in
-// place of a step.
+// unfinished is the error of a call that did not record everything it was asked to. failure is nil if the only reason is that something
+// different is already recorded.
 func (d *decisionCall) unfinished(failure error) *mcp.CallToolResult {
 	d.failedWith("unfinished", failure)
 	lines := []string{"The decision is recorded, but not all of its steps. decision_id: " + d.created.DecisionID + "."}

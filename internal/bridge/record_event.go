@@ -9,8 +9,8 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
-// recordEvent appends one event to the decision of the call; record_action and record_outcome are this. what names the event in
-// messages, fields go into the result between decision_id and the event.
+// recordEvent appends one event to the call's decision, for record_action and record_outcome. what names the event in messages; fields
+// go into the result before the event.
 func (c *call) recordEvent(ctx context.Context, what string, sent *loopgrid.NewEvent, fields ...evidence.Field) *mcp.CallToolResult {
 	decisionID := c.args.text("decision_id")
 	key, given := c.idempotencyKey()

@@ -40,7 +40,7 @@ func recordOutcomeTool() *tool {
 	}
 }
 
-// recordOutcome records what came of an action.
+// recordOutcome records the observed outcome of an action.
 func recordOutcome(ctx context.Context, c *call) *mcp.CallToolResult {
 	payload := evidence.Merge(c.args.object("details"),
 		field("status", c.args.text("status")), field("verified_against", c.args.text("verified_against")),

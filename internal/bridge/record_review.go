@@ -78,7 +78,7 @@ func (c *call) reviewOf(action, reason string) *loopgrid.Review {
 	return &loopgrid.Review{Action: action, Reviewer: c.settings.ReviewerID, Reason: reason}
 }
 
-// inLoopGrid is the way that remains if the person cannot be asked here.
+// inLoopGrid is the alternative if the person cannot be asked here.
 const inLoopGrid = "A person can review the decision in LoopGrid itself."
 
 // confirmation is the value of human_confirmation: who made sure that a person decided.
@@ -129,11 +129,11 @@ func (c *call) reviewFailed(p proposal, err error) *mcp.CallToolResult {
 	return failed("Not recorded: "+p.what()+". "+capitalized(c.whatHappened(err)), c.serviceSaid(err), c.remedyForReview(err))
 }
 
-// reviewSettles is how long LoopGrid is asked for a review whose answer was lost.
+// reviewSettles is how long to look in LoopGrid for a review whose answer was lost.
 const reviewSettles = 6 * time.Second
 
-// settleReview finds out what became of a review whose answer was lost. The route takes no idempotency key, so it is not posted again;
-// LoopGrid is asked instead. As long as it shows no review, this one may still arrive: something in between may have kept it.
+// settleReview finds out whether a review whose answer was lost was recorded. The route takes no idempotency key, so the review is not
+// posted again; the decision is read instead. While it shows no review, this one may still arrive: a proxy may be holding it.
 func (c *call) settleReview(ctx context.Context, p proposal, r confirmed, lost error) *mcp.CallToolResult {
 	c.progress.step("checking whether the review was recorded")
 	unknown := func(why string) *mcp.CallToolResult {
@@ -186,13 +186,13 @@ func (c *call) foundReview(p proposal, r confirmed, event *loopgrid.Event) *mcp.
 	return c.success(field("decision_id", p.decisionID), c.service("review", event.Raw), field("state", r.review.Action), field("human_confirmation", string(r.by)), optional("note", r.note))
 }
 
-// otherReview is the error of a review in whose place another one is recorded: LoopGrid takes no second one.
+// otherReview is the error if a different review is already recorded: LoopGrid accepts only one.
 func (c *call) otherReview(p proposal, event *loopgrid.Event) *mcp.CallToolResult {
 	c.outcome = "not recorded"
 	return failed("Not recorded: "+p.what()+". Another review is recorded: "+c.describe(event)+".", c.remedyForConflict("review_already_recorded"))
 }
 
-// isReview says whether an event is what was recorded of a review.
+// isReview says whether an event is the record of this review.
 func isReview(event *loopgrid.Event, review *loopgrid.Review) bool {
 	return event.ActorID == review.Reviewer && compareCommitment(event, review.Payload()) == verified
 }

@@ -17,8 +17,8 @@ import (
 
 // This file turns errors into what a model or a person reads: what happened, what the service said, and what to do about it.
 
-// whatHappened is an error as one sentence of ours, which begins in lower case. It names LoopGrid's codes, such as approval_required; what
-// else the service said is left to [call.serviceSaid].
+// whatHappened describes an error in one sentence of ours, which begins in lower case. It includes LoopGrid's codes, such as
+// approval_required; [call.serviceSaid] quotes the rest.
 func (c *call) whatHappened(err error) string {
 	if api, ok := errors.AsType[*loopgrid.APIError](err); ok {
 		text := api.Summary()
@@ -35,8 +35,8 @@ func (c *call) whatHappened(err error) string {
 	return text
 }
 
-// serviceSaid quotes what LoopGrid said about an error; empty if it said nothing. It goes on a line of its own: whatever it reads like, it
-// is not ours.
+// serviceSaid quotes what LoopGrid said about an error; empty if it said nothing. It goes on its own line, so that it cannot pass for our
+// text.
 func (c *call) serviceSaid(err error) string {
 	api, ok := errors.AsType[*loopgrid.APIError](err)
 	if !ok || api.Detail == "" {
@@ -45,10 +45,10 @@ func (c *call) serviceSaid(err error) string {
 	return "The service said: " + string(evidence.Text(c.hide.text(api.Detail)))
 }
 
-// word is a name or a code of the service, fit for a sentence of ours.
+// word makes a name or a code from the service safe to use in a sentence of ours.
 func (c *call) word(text string) string { return plainly(c.hide.text(text), maxServiceWord) }
 
-// maxServiceWord clips a name or code that the service sent, in characters.
+// maxServiceWord limits a name or code that the service sent, in characters.
 const maxServiceWord = 60
 
 // describe names an event for a person. What the service sent is quoted unless it is one plain word.
@@ -89,8 +89,8 @@ func (c *call) failedWith(outcome string, err error) {
 	c.logCause(loopgrid.Cause(err))
 }
 
-// previousCallHint is for a key of the caller's of which nothing is known now: an earlier call with it may have recorded the evidence.
-// It is empty where the service has looked at the values or the lifecycle, which it does after the key.
+// previousCallHint is for a key given by the caller whose state is unknown: an earlier call with it may have recorded the evidence. It is
+// empty if the service got as far as checking the values or the lifecycle, because it looks up the key first.
 func (c *call) previousCallHint(err error, key string) string {
 	if key == "" || c.args.text("idempotency_key") != key {
 		return ""
@@ -104,7 +104,7 @@ func (c *call) previousCallHint(err error, key string) string {
 	return "If an earlier call with idempotency_key " + string(evidence.Text(key)) + ` ended as "outcome unknown", its evidence may already be recorded: call again with the key to find out.`
 }
 
-// alreadyActedHint is for evidence of an action that is refused because of the state of its decision.
+// alreadyActedHint is for an action that LoopGrid refuses to record because of the state of its decision.
 func (c *call) alreadyActedHint(err error) string {
 	if api := conflict(err); api != nil && api.Code != "idempotency_conflict" && c.tool.name == "record_action" {
 		return "If the action was already carried out, tell a person; do not repeat it."
@@ -112,7 +112,7 @@ func (c *call) alreadyActedHint(err error) string {
 	return ""
 }
 
-// usedForSomethingElse is the error for an idempotency key of the caller that is bound to other evidence.
+// usedForSomethingElse is the error if the caller's idempotency key already belongs to other evidence.
 func (c *call) usedForSomethingElse(what, key string, event *loopgrid.Event) *mcp.CallToolResult {
 	c.outcome = "not recorded"
 	return failed(
@@ -120,7 +120,7 @@ func (c *call) usedForSomethingElse(what, key string, event *loopgrid.Event) *mc
 		"Use another idempotency_key for this call, or repeat the first call with its own arguments.")
 }
 
-// readFailed is the error of a call that reads. what is the outcome, more are lines for its end.
+// readFailed is the error of a call that reads. what is the outcome; more lines go at the end.
 func (c *call) readFailed(ctx context.Context, what string, err error, more ...string) *mcp.CallToolResult {
 	if ctx.Err() != nil {
 		return c.readCancelled(ctx, what)
@@ -153,7 +153,7 @@ func readRetryHint(err error) string {
 	}
 }
 
-// remedy says in one line what to do about an error of the service, to whoever can do it.
+// remedy says in one line who should do what about an error of the service.
 func (c *call) remedy(err error) string {
 	var api *loopgrid.APIError
 	var unusable *loopgrid.AnswerError
@@ -201,7 +201,7 @@ func (c *call) remedyForAnswer(e *loopgrid.APIError) string {
 	}
 }
 
-// remedyForConflict says what a lifecycle rule demands.
+// remedyForConflict says what a lifecycle rule requires.
 func (c *call) remedyForConflict(code string) string {
 	switch code {
 	case "action_blocked":
@@ -258,7 +258,7 @@ func (c *call) remedyForDownload(err error) string {
 	}
 }
 
-// isPolicyMissing says whether LoopGrid knows no active policy of the name that was asked for.
+// isPolicyMissing says whether LoopGrid has no active policy of the requested name.
 func isPolicyMissing(err error) bool {
 	var api *loopgrid.APIError
 	return errors.As(err, &api) && api.Status == http.StatusNotFound && !api.InFront && strings.Contains(api.Route, "/policies/")

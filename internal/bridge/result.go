@@ -18,7 +18,7 @@ func (c *call) success(fields ...evidence.Field) *mcp.CallToolResult {
 	return c.succeed(evidence.Object(append(fields, raw("warnings", c.warningList()))...))
 }
 
-// succeed builds a result from an object. go-sdk never answers a call whose result is no valid JSON, so that ends as an error here.
+// succeed builds a result from an object. go-sdk never answers a call whose result is not valid JSON, so that becomes an error here.
 func (c *call) succeed(body jsontext.Value) *mcp.CallToolResult {
 	if !body.IsValid(jsontext.AllowDuplicateNames(true)) {
 		return c.internalError("the result is not valid JSON")
@@ -30,7 +30,7 @@ func (c *call) succeed(body jsontext.Value) *mcp.CallToolResult {
 }
 
 // failed is a tool error: lines of text, without structured content. Empty lines are left out. The first line begins with the outcome,
-// since hosts show people no more than its beginning.
+// since hosts show people only its beginning.
 func failed(lines ...string) *mcp.CallToolResult {
 	lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: strings.Join(lines, "\n")}}}
@@ -46,7 +46,7 @@ func newResultTypes() resultTypes {
 	return types
 }
 
-// sent is the result as the client of a request expects it.
+// sent is the result in the form that the client expects.
 func (t *resultTypes) sent(req *mcp.CallToolRequest, answer *mcp.CallToolResult) *mcp.CallToolResult {
 	if isLegacy(req) {
 		return answer
@@ -66,7 +66,7 @@ func isLegacy(req *mcp.CallToolRequest) bool {
 	return opened != nil && opened.ProtocolVersion < stdio.StatelessVersion
 }
 
-// service is a member that the service sent, without the key.
+// service is a member that the service sent, with the key hidden.
 func (c *call) service(name string, value jsontext.Value) evidence.Field {
 	decisionID, _, _ := c.steps.pending()
 	if c.tool.has("decision_id") {

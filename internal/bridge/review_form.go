@@ -15,7 +15,7 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
-// The limits of what a person is shown, in characters as they are shown. They come from what hosts were seen to show.
+// Limits on what a person is shown, in characters as displayed. They are based on what hosts were seen to display.
 const (
 	maxForm        = 1600 // the whole form: its text and its fields
 	maxFormSummary = 100  // the first line
@@ -30,7 +30,7 @@ const (
 	maxReason = 1000
 )
 
-// undecided is the choice that records nothing. It stands first and there is no default, because some hosts preselect the first value: a
+// undecided is the choice that records nothing. It comes first, and there is no default, because some hosts preselect the first value: a
 // person who only confirms what is there has decided nothing.
 const undecided = "undecided"
 
@@ -43,8 +43,8 @@ type form struct {
 	schema  jsontext.Value
 }
 
-// formSchema are the two fields of the form. The description of the choice begins with the decision itself, since some hosts show no
-// more than that line and the first three of the message.
+// formSchema defines the two fields of the form. The description of the choice begins with the decision itself, since some hosts show
+// only that line and the first three of the message.
 func formSchema(summary string) jsontext.Value {
 	return evidence.Object(
 		field("type", "object"),
@@ -59,9 +59,9 @@ func formSchema(summary string) jsontext.Value {
 		raw("required", texts([]string{"action"})))
 }
 
-// reviewForm returns the form: what LoopGrid holds of the decision, and only at its end what the model says. Every text in it may come
-// from a model that wants to be approved, so none can pass for another line, hide a part of itself or push another one out of sight. The
-// refusal says why this decision cannot be shown in a form.
+// reviewForm returns the form: LoopGrid's record of the decision, and only at the end what the model says. Any text in it may come from a
+// model that wants approval, so no text can pass for another line, hide part of itself or push another one out of sight. The refusal says
+// why this decision cannot be shown in a form.
 func reviewForm(record *loopgrid.DecisionRecord, p proposal, reviewer string, hide *keyHider) (f form, refusal string) {
 	created := firstOf(record, "decision_created")
 	if refusal := hidden(created, p.decisionID, hide); refusal != "" {
@@ -104,8 +104,8 @@ func reviewForm(record *loopgrid.DecisionRecord, p proposal, reviewer string, hi
 }
 
 // summaryOf is the decision in one line, such as "customer_refund: stripe.refunds.create, amount 720.0, currency USD (+2 more)": its type
-// and its tool, which may be clipped, its amount, which never is, and what else fits of its simple values. It is longer than
-// maxFormSummary only if the amount is.
+// and its tool, which may be clipped, its amount, which never is, and as many other simple values as fit. Only a very long amount makes
+// it longer than maxFormSummary.
 func summaryOf(decisionType string, action jsontext.Value) string {
 	line, separator, left := clippedWord(decisionType, maxSummaryWord), ": ", 0
 	add := func(part string, always bool) {
@@ -217,8 +217,8 @@ func modelLine(p proposal) string {
 	return p.action + ", " + visible(string(evidence.Text(p.reason)), maxFormModel-len(p.action)-len(", ")-clipMark)
 }
 
-// plainly shows a text as it is if it is one plain word, and otherwise as a JSON string, so that no text can look as if another line or
-// another part of the line began.
+// plainly shows one plain word as it is and any other text as a JSON string, so that no text can look like the start of another line or
+// of another part of its line.
 func plainly(text string, limit int) string {
 	for _, r := range text {
 		if r > unicode.MaxASCII || !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("_.-@", r) {
@@ -231,8 +231,8 @@ func plainly(text string, limit int) string {
 	return visible(text, limit)
 }
 
-// visible makes a JSON text fit for a form: what cannot be seen, moves other text or could pass for markup is shown as the JSON escape
-// that means the same. The text is cut to limit characters, followed by how many of its own were cut.
+// visible makes a JSON text safe to show in a form: characters that are invisible, move other text or could pass for markup become the
+// equivalent JSON escapes. The text is cut to limit characters, followed by the number of characters cut.
 func visible(text string, limit int) string {
 	var out strings.Builder
 	shown, marks := 0, 0
@@ -256,11 +256,11 @@ func visible(text string, limit int) string {
 	return out.String()
 }
 
-// maxMarks is how many accents a letter may have; more of them paint over the lines around.
+// maxMarks is how many accents a letter may have; more would cover the lines around it.
 const maxMarks = 2
 
-// isVisible says whether a character shows as something and leaves its neighbors in place. Control, bidirectional, joining and filling
-// characters do not, nor do blanks other than the usual one.
+// isVisible says whether a character is visible and leaves its neighbors in place. Control, bidirectional, joining and filler characters
+// are not, nor is any blank other than the ordinary space.
 func isVisible(r rune) bool {
 	const braillePatternBlank = '\u2800'
 	return unicode.IsPrint(r) && r != braillePatternBlank && !unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)

@@ -33,8 +33,8 @@ func canAsk(req *mcp.CallToolRequest) bool {
 	return capabilities.Elicitation.Form != nil || capabilities.Elicitation.URL == nil // {} means forms
 }
 
-// ask asks the person, once it is clear that LoopGrid would take the review. A legacy client is asked while the call waits. A newer one
-// gets the question as the result, and brings the answer with a second call.
+// ask asks the person, once it is clear that LoopGrid would accept the review. A legacy client is asked while the call waits. A newer one
+// gets the question as the result, and sends the answer in a second call.
 func (c *call) ask(ctx context.Context, p proposal) *mcp.CallToolResult {
 	c.progress.step("reading the decision")
 	record, err := c.client.GetDecision(ctx, p.decisionID)
@@ -48,7 +48,7 @@ func (c *call) ask(ctx context.Context, p proposal) *mcp.CallToolResult {
 	if refusal != "" {
 		return c.notAsked(refusal+".", inLoopGrid)
 	}
-	// Anything else that fails here may work when the answer is there.
+	// Any other failure here may be over by the time the answer arrives.
 	if access, _ := c.client.ProbeReview(ctx); access == loopgrid.AccessDenied || access == loopgrid.AccessElsewhere {
 		return c.notAsked("LoopGrid accepts no reviews with this service key.",
 			sentences("The operator must set LOOPGRID_SERVICE_KEY to a key of this workspace with the scope review.", c.settings.KeyNote()), inLoopGrid)
@@ -73,13 +73,13 @@ func (c *call) ask(ctx context.Context, p proposal) *mcp.CallToolResult {
 	return c.recordAnswered(ctx, p, review)
 }
 
-// notAsked is the error where LoopGrid would take no review, or the person could not be shown what it is about.
+// notAsked is the error if LoopGrid would not accept a review, or if the decision cannot be shown to the person.
 func (c *call) notAsked(why string, more ...string) *mcp.CallToolResult {
 	c.outcome = "not asked"
 	return failed(append(append([]string{"Not recorded: nobody was asked about decision " + c.args.text("decision_id") + ": " + why}, more...), "Nothing was recorded.")...)
 }
 
-// notWaiting says why LoopGrid takes no review of a decision.
+// notWaiting says why LoopGrid would not accept a review of a decision.
 func (c *call) notWaiting(record *loopgrid.DecisionRecord) *mcp.CallToolResult {
 	if event := firstOf(record, "human_approved", "human_rejected", "human_adjudicated"); event != nil {
 		return c.notAsked("it has already been reviewed ("+c.describe(event)+").", c.remedyForConflict("review_already_recorded"))
@@ -95,11 +95,11 @@ const (
 	lastAnswer = 100 * time.Millisecond
 )
 
-// errQuestionEnded is why a question ends before its answer.
+// errQuestionEnded is why a question ends without an answer.
 var errQuestionEnded = errors.New("the question ended without an answer")
 
-// elicit puts the question to a legacy client and waits for the answer: until the time for one is over, or the client cannot send one
-// any more. The call itself goes on after that, so that what a person answered is recorded.
+// elicit sends the question to a legacy client and waits for the answer, until time is up or the client can no longer send one. The call
+// itself continues after that, so that an answer is recorded.
 func (c *call) elicit(ctx context.Context, question *mcp.ElicitParams) (*mcp.ElicitResult, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -138,8 +138,8 @@ func (c *call) questionFault(err error) string {
 	}
 }
 
-// takeSealedAnswer takes the answer that a newer client brings with a second call. Whatever is wrong with it, nothing is recorded, and
-// unless the person has answered, the question stays open.
+// takeSealedAnswer takes the answer that a newer client sends in a second call. If anything is wrong with it, nothing is recorded, and the
+// question stays open unless the person has answered.
 func (c *call) takeSealedAnswer(ctx context.Context, p proposal) *mcp.CallToolResult {
 	c.outcome = "no answer"
 	id, err := c.questions.open(c.req.Params.RequestState, p)
@@ -208,7 +208,7 @@ func (c *call) decided(p proposal, answer *mcp.ElicitResult) (*loopgrid.Review, 
 	default:
 		return nil, notTaken(p, "the answer must be accept, decline or cancel")
 	}
-	// Hosts let a person write what the form does not offer.
+	// Some hosts let a person write what the form does not offer.
 	action, ok := answer.Content["action"].(string)
 	switch {
 	case action == undecided:
@@ -227,7 +227,7 @@ func (c *call) decided(p proposal, answer *mcp.ElicitResult) (*loopgrid.Review, 
 	return c.reviewOf(action, reason), nil
 }
 
-// answeredBefore answers a call whose question is used up with what came of it, since the client may have missed that.
+// answeredBefore handles an answer to a question that was already answered: it gives the result again, since the client may have missed it.
 func (c *call) answeredBefore(ctx context.Context, p proposal, earlier *answeredQuestion) *mcp.CallToolResult {
 	const nothingNow = "Nothing was recorded by this call: an earlier call answered the question"
 	c.outcome = "answered before"

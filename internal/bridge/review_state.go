@@ -30,12 +30,12 @@ type proposal struct {
 // what names the review in messages.
 func (p proposal) what() string { return "the review of decision " + p.decisionID }
 
-// questions makes and checks the states of questions to people. A state goes to the client with the question and must come back with the
-// answer, so that an answer to no question, to another one, to one of another process or to one that was already answered records
-// nothing. The state reveals nothing, and nothing is kept of a question before it is answered.
+// questions creates and checks the states of questions to people. A state goes to the client with the question and must come back with
+// the answer. An answer to no question, to a different one, to one from another process or to one already answered therefore records
+// nothing. The state reveals nothing, and nothing about a question is stored before it is answered.
 type questions struct {
 	key   [sha256.Size]byte
-	began time.Time // expiry is counted from here: this clock is not set back
+	began time.Time // expiry is counted from here, on the monotonic clock
 
 	mu       sync.Mutex
 	answered map[questionID]*answeredQuestion
@@ -49,7 +49,7 @@ func (id questionID) expires() time.Duration {
 	return time.Duration(binary.BigEndian.Uint64(id[:8])) //nolint:gosec // it is what sealed wrote
 }
 
-// answeredQuestion is what came of a question.
+// answeredQuestion is the result of a question.
 type answeredQuestion struct {
 	done   chan struct{}    // closed once everything that follows from the answer is done
 	review *loopgrid.Review // what the person decided; nil if they decided nothing. Written before done is closed.
@@ -83,10 +83,10 @@ func (q *questions) seal(id questionID, p proposal) []byte {
 }
 
 var (
-	// errForeignState is for a state that belongs to no question of this process about this proposal.
+	// errForeignState is for a state that no question of this process about this proposal has.
 	errForeignState = errors.New("the answer does not belong to any question about these arguments (they were changed, or loopgrid-mcp has restarted since)")
 
-	// errLateAnswer is for an answer after the time for it.
+	// errLateAnswer is for an answer that comes too late.
 	errLateAnswer = errors.New("the question has expired: it stays open for 10 minutes")
 )
 
@@ -109,13 +109,13 @@ func (q *questions) open(state string, p proposal) (questionID, error) {
 	return id, nil
 }
 
-// isOpen says whether it is not too late for an answer. The caller holds mu.
+// isOpen says whether a question can still be answered. The caller holds mu.
 func (q *questions) isOpen(id questionID) bool {
 	return id.expires() > max(q.floor, time.Since(q.began))
 }
 
-// answer uses up an open question. If it was answered before, first is false and the earlier answer is returned. Whoever gets a first
-// answer closes its done.
+// answer marks an open question as answered. If it already was, first is false and the earlier answer is returned. The caller who gets
+// first must close done.
 func (q *questions) answer(id questionID) (a *answeredQuestion, first bool, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -138,8 +138,8 @@ func (q *questions) earlier(id questionID) *answeredQuestion {
 	return q.answered[id]
 }
 
-// forget makes room for one more answered question. If very many are answered within the time for one, the oldest are closed early: a
-// question never opens again. The caller holds mu.
+// forget makes room for one more answered question. If too many are answered within answerTime, the oldest are closed early; a question
+// never reopens. The caller holds mu.
 func (q *questions) forget() {
 	if len(q.answered) < maxAnswered {
 		return

@@ -14,10 +14,10 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/text"
 )
 
-// serveCall serves one tools/call, from its arrival to its answer. Whatever a model can correct is a tool error, which it can read; only
-// a tool that does not exist is a protocol error, as MCP demands.
+// serveCall serves one tools/call, from arrival to answer. Anything a model can correct is a tool error, which it can read; only an
+// unknown tool is a protocol error, as MCP requires.
 func (b *Bridge) serveCall(ctx context.Context, req *mcp.CallToolRequest) (mcp.Result, error) {
-	// Arrive: writers queue in the order of the input, because no other message is handed over before Started.
+	// Arrive: writers queue in the order of the input, because the next message is delivered only after Started.
 	onWire := b.transport.TakeCall(req)
 	arrived := time.Now()
 	c := b.newCall(req)
@@ -26,7 +26,7 @@ func (b *Bridge) serveCall(ctx context.Context, req *mcp.CallToolRequest) (mcp.R
 	ctx, c.traceID = loopgrid.WithTrace(ctx, metaText(req, "traceparent"), metaText(req, "tracestate"))
 	onWire.Started()
 
-	// Log and leave: a call that was answered while its handler still runs is not touched here; its turn ends with the handler.
+	// Log and leave: a call that was answered while its handler is still running is not touched here; its turn ends with the handler.
 	outcome, handled := "refused", true
 	defer func() {
 		c.progress.stop() // no progress may follow the answer
@@ -57,14 +57,14 @@ func (b *Bridge) serveCall(ctx context.Context, req *mcp.CallToolRequest) (mcp.R
 	})
 	outcome = outcomeOf(answer)
 
-	// Hide the key, should the service or something in front of it have sent it back.
+	// Hide the key, in case the service or something in front of it sent it back.
 	b.hide.result(answer)
 	return onWire.Answer(b.resultAs.sent(req, answer)), nil
 }
 
-// untilEnd runs the work of a call, so that every call is answered before the process ends. When the session ends, a call that has sent
-// nothing is cancelled, and says so itself. One that has sent something ignores its context from then on: if it is not done at the last
-// moment, it is answered with what is known of it, and handled is false: its handler goes on, and keeps its turn at the ledger.
+// untilEnd runs the work of a call and makes sure that it is answered before the process ends. When the session ends, a call that has
+// sent nothing is cancelled, and its own error says so. A call that has sent something ignores cancellation; if it is still running at
+// the last moment, it is answered with what is known so far, and handled is false: its handler keeps running and keeps its turn.
 func (b *Bridge) untilEnd(ctx context.Context, c *call, work func(context.Context) *mcp.CallToolResult) (answer *mcp.CallToolResult, handled bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	answered := make(chan *mcp.CallToolResult, 1)
@@ -97,7 +97,7 @@ func (b *Bridge) untilEnd(ctx context.Context, c *call, work func(context.Contex
 	return failed("Outcome unknown: the server shut down before LoopGrid answered.", c.steps.outcomeSoFar(c)), false
 }
 
-// unknownTool lists the tools that exist, in the spelling of the name that was called.
+// unknownTool lists the existing tools, in the spelling the caller used.
 func (b *Bridge) unknownTool(name string) error {
 	var names []string
 	for _, t := range b.tools {
@@ -109,12 +109,12 @@ func (b *Bridge) unknownTool(name string) error {
 	})
 }
 
-// maxNameLogged clips a name that the host made up, in characters.
+// maxNameLogged limits a name that the host sent, in characters.
 const maxNameLogged = 80
 
-// logEnd logs a line for the call: the tool, how long it took, how it ended, and the ids of the JSON-RPC request, of the requests to
-// LoopGrid and of the caller's trace; of a review also what was decided of which decision, and who confirmed it. It never holds another argument, or a word of the
-// result.
+// logEnd logs one line for the call: the tool, how long it took, how it ended, and the IDs of the JSON-RPC request, of the requests to
+// LoopGrid and of the caller's trace. For a review it adds the decision, the choice and who confirmed it. It never contains any other
+// argument or any part of the result.
 func (c *call) logEnd(ctx context.Context, wireID string, arrived time.Time, outcome string, handled bool) {
 	details := c.reviewDetails
 	if c.traceID != "" {
@@ -138,14 +138,13 @@ func (c *call) logEnd(ctx context.Context, wireID string, arrived time.Time, out
 	}, details...)...)
 }
 
-// metaText is a text in the _meta of a request; empty if there is none. Baggage is never read: it can carry data that nobody meant for
-// LoopGrid.
+// metaText is a text in the _meta of a request; empty if there is none. Baggage is never read: it can carry data not meant for LoopGrid.
 func metaText(req *mcp.CallToolRequest, name string) string {
 	value, _ := req.Params.GetMeta()[name].(string)
 	return value
 }
 
-// outcomeOf is one word for how a call ended that did not name its outcome.
+// outcomeOf is one word for how a call ended, for calls that did not set their outcome.
 func outcomeOf(answer *mcp.CallToolResult) string {
 	switch {
 	case answer.IsError:

@@ -9,7 +9,7 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
-// stepState is what became of one step of a writing call.
+// stepState is the state of one step of a writing call.
 type stepState string
 
 const (
@@ -34,7 +34,7 @@ func stateOf(err error) stepState {
 	}
 }
 
-// steps is what a writing call is to record and what became of it. The handler changes it; others read it when the session ends.
+// steps are what a writing call has to record, and the state of each. The handler changes them; others read them when the session ends.
 type steps struct {
 	mu         sync.Mutex
 	decisionID string // empty until it is known
@@ -45,10 +45,10 @@ type steps struct {
 type step struct {
 	name     string
 	state    stepState
-	recorded string // what is recorded in its place, where that is something else
+	recorded string // what is recorded instead, if it is something different
 }
 
-// expect says under which key the call will record which steps, in this order.
+// expect declares the steps that the call will record, in order, and under which key.
 func (s *steps) expect(decisionID, key string, names ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *steps) setDecisionID(id string) {
 
 func (s *steps) set(name string, state stepState) { s.change(step{name: name, state: state}) }
 
-// differs notes that something else is recorded in place of a step, and stays.
+// differs notes that something different is already recorded for a step, and is kept.
 func (s *steps) differs(name, recorded string) {
 	s.change(step{name: name, state: differentThere, recorded: recorded})
 }
@@ -99,7 +99,7 @@ func (s *steps) pending() (decisionID, key string, left []string) {
 	return s.decisionID, s.key, left
 }
 
-// outcomeSoFar says what is known of a call that ended through a fault of this program, or through its end.
+// outcomeSoFar says what is known about a call that a bug in this program or its shutdown cut short.
 func (s *steps) outcomeSoFar(c *call) string {
 	lines := append([]string{"Outcome of each step:"}, s.lines(c, nil)...)
 	decisionID, key, _ := s.pending()
@@ -112,7 +112,7 @@ func (s *steps) outcomeSoFar(c *call) string {
 	return strings.Join(append(lines, c.repeatHint(key)), "\n")
 }
 
-// lines says what became of each step. The failure, if any, is what ended the call, and the reason for the step that it ended.
+// lines gives the state of each step. failure, if any, is the error that ended the call; it explains the step that failed.
 func (s *steps) lines(c *call, failure error) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,7 +19,7 @@ const (
 // toolName is the full name of a tool.
 func (s spelling) toolName(name string) string { return string(s) + name }
 
-// names puts full tool names into a text that names tools as {record_decision}. Braces around anything else stay.
+// names replaces {record_decision} and the like in a text with full tool names. Braces around anything else stay.
 func (s spelling) names(text string) string {
 	var out strings.Builder
 	for {
@@ -47,8 +47,7 @@ func spellingOf(name string) spelling {
 	return dotted
 }
 
-// needsUnderscores says whether a client, by the name it gives itself, does not get along with dots in tool names. All of these were
-// measured.
+// needsUnderscores says whether a client, going by the name it gives, cannot handle dots in tool names. Each of these was tested.
 func needsUnderscores(client string) bool {
 	client = strings.ToLower(client)
 	for _, prefix := range []string{
@@ -84,8 +83,8 @@ func spellingFor(setting config.ToolNames, client *mcp.Implementation) spelling 
 	return dotted
 }
 
-// spellNames shows the client the tools and the instructions in one spelling. The client is looked up for each request: one that speaks
-// protocol 2026-07-28 names itself in every one.
+// spellNames shows the client the tools and the instructions in its spelling. The client is identified for each request: with protocol
+// 2026-07-28 it names itself in every one.
 func (b *Bridge) spellNames(req mcp.Request, result mcp.Result) mcp.Result {
 	switch result := result.(type) {
 	case *mcp.InitializeResult:
@@ -98,7 +97,7 @@ func (b *Bridge) spellNames(req mcp.Request, result mcp.Result) mcp.Result {
 		}
 	case *mcp.ListToolsResult:
 		if result != nil {
-			// go-sdk knows no tool, so that it decodes no schema.
+			// No tool is registered with go-sdk, so it decodes no schema.
 			for _, t := range b.tools {
 				result.Tools = append(result.Tools, t.definition(spellingFor(b.settings.ToolNames, clientInfo(req))))
 			}

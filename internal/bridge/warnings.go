@@ -9,7 +9,7 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-// warningCode names a kind of warning in a result. Callers go by it, so it never changes.
+// warningCode names a kind of warning in a result. Callers rely on it, so it never changes.
 type warningCode string
 
 const (
@@ -27,7 +27,7 @@ const (
 	writeLockOff       warningCode = "write_lock_off"
 )
 
-// WarningCode is a code that can stand in the warnings of a result, and what it means.
+// WarningCode is a code that can appear in the warnings of a result, and what it means.
 type WarningCode struct{ Code, Meaning string }
 
 // WarningCodes lists every code, sorted.
@@ -54,7 +54,7 @@ func WarningCodes() []WarningCode {
 	return all
 }
 
-// warning tells of something that is recorded and may cause trouble later.
+// warning reports something that is recorded but may cause trouble later.
 type warning struct {
 	code    warningCode
 	message string
@@ -74,14 +74,14 @@ func (c *call) warnMismatch(f fidelity) {
 	}
 }
 
-// warnSandbox marks evidence that was not recorded by LoopGrid, once a call.
+// warnSandbox marks evidence that was not recorded by LoopGrid, once per call.
 func (c *call) warnSandbox(sandbox bool) {
 	if sandbox && !slices.ContainsFunc(c.warnings, func(w warning) bool { return w.code == sandboxWarning }) {
 		c.warn(sandboxWarning, "This was recorded in a sandbox, not in LoopGrid: it is lost when the sandbox ends and proves nothing.")
 	}
 }
 
-// warnWorkspace marks evidence of another workspace than the operator's, once a call.
+// warnWorkspace marks evidence from a workspace other than the operator's, once per call.
 func (c *call) warnWorkspace(id string) {
 	isKnown := slices.ContainsFunc(c.warnings, func(w warning) bool { return w.code == otherWorkspace })
 	if id != "" && id != c.settings.Workspace && !isKnown {
