@@ -165,6 +165,8 @@ func (c *call) remedy(err error) string {
 		return "The operator should check that LOOPGRID_BASE_URL is the address of LoopGrid itself, not of a login page or proxy."
 	case errors.As(err, &transport) && !transport.Sent() && transport.Remedy() != "":
 		return sentences("For the operator:", transport.Remedy(), "loopgrid-mcp doctor shows more.")
+	case errors.Is(err, loopgrid.ErrBusy):
+		return "Call again once fewer calls are in progress."
 	default:
 		return ""
 	}

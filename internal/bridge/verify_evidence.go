@@ -11,9 +11,6 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-// maxFailures is how many failures of a verification are passed on: a broken ledger has one for each event.
-const maxFailures = 20
-
 func verifyEvidenceTool() *tool {
 	return &tool{
 		name:  "verify_evidence",
@@ -44,27 +41,18 @@ func verifyEvidence(ctx context.Context, c *call) *mcp.CallToolResult {
 		return c.readFailed(ctx, "Not verified:", err, c.remedy(err))
 	}
 	c.warnWorkspace(evidence.GetText(v.Raw, "workspace_id"))
-	verification, omitted := firstFailures(v.Raw)
+	var omitted jsontext.Value
+	if v.FailuresOmitted > 0 {
+		omitted = jsontext.Value(strconv.Itoa(v.FailuresOmitted))
+	}
 	answer := c.success(
-		field("decision_id", id), c.service("verification", verification), flag("offline_verifier_used", false),
+		field("decision_id", id), c.service("verification", v.Raw), flag("offline_verifier_used", false),
 		field("note", "LoopGrid checked itself. Download the evidence with "+c.toolName("get_evidence")+" to check it yourself. "+checkOffline),
 		raw("failures_omitted", omitted))
 	if !v.Valid {
-		answer.Content = append(answer.Content, &mcp.TextContent{Text: c.notValid(verification)})
+		answer.Content = append(answer.Content, &mcp.TextContent{Text: c.notValid(v.Raw)})
 	}
 	return answer
-}
-
-// firstFailures keeps the first maxFailures failures of a verification, and returns how many it left out (nil: none).
-func firstFailures(verification jsontext.Value) (cut, omitted jsontext.Value) {
-	var failures []jsontext.Value
-	for failure := range evidence.Elements(evidence.Get(verification, "failures")) {
-		failures = append(failures, failure)
-	}
-	if len(failures) <= maxFailures {
-		return verification, nil
-	}
-	return evidence.Merge(verification, raw("failures", evidence.Array(failures[:maxFailures]...))), jsontext.Value(strconv.Itoa(len(failures) - maxFailures))
 }
 
 // notValid says in words what valid:false means, with the service's reasons for the first failure.

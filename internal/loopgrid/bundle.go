@@ -26,6 +26,10 @@ func (c *Client) Evidence(ctx context.Context, decisionID string, payloads bool)
 	}
 	r := get("/api/v1/decisions/{id}/evidence", decisionPath(decisionID, "/evidence"))
 	r.query, r.accept = "include_payloads="+strconv.FormatBool(payloads), "application/zip"
+	r.keepsPlace = true
+	if err := c.wait(ctx, r); err != nil {
+		return nil, err
+	}
 	// One deadline for the header with its repeats; the body is bounded by its stalls, so its context must not end with that.
 	ctx, cancel := context.WithCancelCause(ctx)
 	headers := time.AfterFunc(c.o.Timeout, func() { cancel(errStalled) })
@@ -40,17 +44,16 @@ func (c *Client) Evidence(ctx context.Context, decisionID string, payloads bool)
 		return nil, c.stalled(ctx, r, err)
 	}
 	// The login page of a proxy. The bytes of anything else are looked at by the caller, who knows better than a header.
+	d := &download{c: c, r: r, ctx: ctx, cancel: cancel, body: res.Body, left: c.o.MaxEvidenceBytes, whole: res.ContentLength}
 	if media := mediaType(res); media == "text/html" {
-		_ = res.Body.Close()
-		cancel(nil)
+		_ = d.Close()
 		return nil, r.unusable("the answer is " + c.describeType(media) + " where a ZIP was expected")
 	}
 	if res.ContentLength > c.o.MaxEvidenceBytes {
-		_ = res.Body.Close()
-		cancel(nil)
+		_ = d.Close()
 		return nil, ErrTooLarge
 	}
-	return &download{c: c, r: r, ctx: ctx, cancel: cancel, body: res.Body, left: c.o.MaxEvidenceBytes, whole: res.ContentLength}, nil
+	return d, nil
 }
 
 // floor is how much of a bundle has to arrive within each time-out after the first.
@@ -149,9 +152,18 @@ func (d *download) isTooSlow(waited time.Duration, n int) bool {
 	return slow
 }
 
+// leave gives back the place of the download, once.
+func (d *download) leave() {
+	if d.r.leave != nil {
+		d.r.leave()
+		d.r.leave = nil
+	}
+}
+
 // Close ends the download.
 func (d *download) Close() error {
 	d.cancel(nil)
+	defer d.leave()
 	if err := d.body.Close(); err != nil {
 		return fmt.Errorf("close the evidence download: %w", err)
 	}

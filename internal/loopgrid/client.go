@@ -53,13 +53,14 @@ type Client struct {
 	lock     *writelock.Lock
 	database database
 	key      *serviceKey
+	lanes    lanes
 	// askedForCertificate says that the service asked for a client certificate in a handshake.
 	askedForCertificate atomic.Bool
 }
 
 // New returns a client. BaseURL and Workspace have to be set.
 func New(o Options) *Client {
-	c := &Client{o: o, log: o.Log, key: newServiceKey(o.ServiceKey, o.RereadKey)}
+	c := &Client{o: o, log: o.Log, key: newServiceKey(o.ServiceKey, o.RereadKey), lanes: newLanes(descriptorLimit()), database: database{asking: make(chan struct{}, 1)}}
 	if c.log == nil {
 		c.log = slog.New(slog.DiscardHandler)
 	}

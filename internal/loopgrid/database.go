@@ -26,6 +26,8 @@ const (
 
 // database is what the service last said that it runs on.
 type database struct {
+	asking chan struct{} // holds a token while somebody asks: one answer serves all who wait for it
+
 	mu    sync.Mutex
 	name  string // empty where it did not say
 	until time.Time
@@ -46,23 +48,39 @@ func (c *Client) ordersWrites(ctx context.Context) (sideBySide, unlocked bool) {
 	if c.o.WriteLock != LockAuto && c.o.WriteLock != LockOff {
 		return false, false
 	}
-	d := &c.database
-	d.mu.Lock()
-	name, known := d.name, time.Now().Before(d.until)
-	d.mu.Unlock()
-	if !known {
-		ctx, cancel := context.WithTimeout(ctx, databaseTime)
-		defer cancel()
-		info, err := c.SystemInfo(ctx)
-		name = info.Database
-		d.mu.Lock()
-		d.name, d.until = name, time.Now().Add(databaseKnown)
-		if err != nil {
-			d.until = time.Now().Add(silenceKnown)
-		}
-		d.mu.Unlock()
-	}
+	name := c.databaseName(ctx)
 	postgres := name == "postgresql"
 	off := c.o.WriteLock == LockOff
 	return postgres || off, off && name != "" && !postgres
+}
+
+// databaseName returns what the service says that it runs on, empty where it does not say.
+func (c *Client) databaseName(ctx context.Context) string {
+	d := &c.database
+	if name, known := d.known(); known {
+		return name
+	}
+	ctx, cancel := context.WithTimeout(ctx, databaseTime)
+	defer cancel()
+	if take(ctx, d.asking) != nil {
+		return ""
+	}
+	defer func() { <-d.asking }()
+	if name, known := d.known(); known {
+		return name
+	}
+	info, err := c.SystemInfo(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.name, d.until = info.Database, time.Now().Add(databaseKnown)
+	if err != nil {
+		d.until = time.Now().Add(silenceKnown)
+	}
+	return d.name
+}
+
+func (d *database) known() (name string, known bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.name, time.Now().Before(d.until)
 }

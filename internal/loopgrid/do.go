@@ -43,6 +43,9 @@ type request struct {
 	// beforeTry and afterTry enclose every try of a request that appends to the ledger. If beforeTry fails, nothing is sent.
 	beforeTry func(context.Context) error
 	afterTry  func(failure)
+	// leave gives back the request's place in its lane; keepsPlace says that the answer goes on to need it.
+	leave      func()
+	keepsPlace bool
 	// pause waits before a repeat; nil is [pause].
 	pause func(context.Context, failure, time.Duration) error
 }
@@ -70,10 +73,12 @@ func post(route, path string, k kind, fields ...evidence.Field) *request {
 
 // doJSON does r, whose answer is a JSON object that use reads; use returns what makes the answer unusable, "" if nothing does.
 func (c *Client) doJSON(ctx context.Context, r *request, use func(answer) string) error {
-	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
-	defer cancel()
-	return c.do(ctx, r, func(res *http.Response) error {
-		defer res.Body.Close()
+	return c.doWithin(ctx, r, func(ctx context.Context, res *http.Response) error {
+		leave, err := c.enterLarge(ctx, r, res)
+		if err != nil {
+			return err
+		}
+		defer leave()
 		a, err := c.readJSON(ctx, r, res)
 		if err != nil {
 			return err
@@ -83,6 +88,30 @@ func (c *Client) doJSON(ctx context.Context, r *request, use func(answer) string
 		}
 		return nil
 	})
+}
+
+// doWithin does r within the client's time-out, counted from its place in its lane, for which it waits at most as long. It closes the
+// answer.
+func (c *Client) doWithin(ctx context.Context, r *request, use func(context.Context, *http.Response) error) error {
+	if err := c.wait(ctx, r); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	return c.do(ctx, r, func(res *http.Response) error {
+		defer res.Body.Close()
+		return use(ctx, res)
+	})
+}
+
+// wait waits for the place of r, for a time-out at most. Like that of do, the error of a POST is a [*WriteError].
+func (c *Client) wait(ctx context.Context, r *request) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
+	defer cancel()
+	if r.leave, err = c.enter(ctx, r); err != nil && r.method == http.MethodPost {
+		return &WriteError{Err: err}
+	}
+	return err
 }
 
 // do sends r until use accepts its answer, which is a 2xx, and repeats it as [repeatAfter] allows within the client's time-out. It is
@@ -104,10 +133,21 @@ func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) er
 				return &WriteError{Err: err}
 			}
 		}
+		if r.leave == nil {
+			leave, err := c.enter(ctx, r)
+			if err != nil {
+				return tries.outcome(r.kind, before)
+			}
+			r.leave = leave
+		}
 		began, key := time.Now(), c.key.current()
 		res, err := c.send(ctx, r, key)
 		if err == nil {
 			err = use(res)
+		}
+		if err != nil || !r.keepsPlace {
+			r.leave()
+			r.leave = nil
 		}
 		ended := failureOf(err)
 		tries.add(began, ended, err)

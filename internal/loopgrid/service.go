@@ -2,6 +2,11 @@ package loopgrid
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -84,28 +89,152 @@ func (c *Client) probe(ctx context.Context, path string, use func(answer) string
 	return c.doJSON(ctx, r, use)
 }
 
-// Verification is the answer of a verify. Raw is all of it.
+// maxFailures is how many failures of a verification are kept: a broken ledger has one for each event.
+const maxFailures = 20
+
+// Verification is the answer of a verify. Raw is all of it but for the failures beyond the first 20, which FailuresOmitted counts.
 type Verification struct {
-	Raw   jsontext.Value
-	Valid bool
+	Raw             jsontext.Value
+	Valid           bool
+	FailuresOmitted int
 }
 
 // Verify has the service check the signed chain of the decision's workspace: GET /api/v1/decisions/{id}/verify, scope read.
 // Valid false is an answer, not an error. The cost grows with the ledger, about 0.13 s per 1,000 events. Errors are [*APIError],
-// [*AnswerError], [*TransportError].
+// [*AnswerError], [*TransportError], and [ErrBusy].
 func (c *Client) Verify(ctx context.Context, decisionID string) (verification Verification, err error) {
 	if !IsDecisionID(decisionID) {
 		return Verification{}, errBadDecisionID
 	}
-	err = c.doJSON(ctx, get("/api/v1/decisions/{id}/verify", decisionPath(decisionID, "/verify")), func(a answer) string {
-		valid := evidence.Get(a.body, "valid").Kind()
-		if valid != 't' && valid != 'f' {
-			return "it does not say whether the chain is valid"
-		}
-		verification = Verification{Raw: a.body, Valid: valid == 't'}
-		return ""
+	r := get("/api/v1/decisions/{id}/verify", decisionPath(decisionID, "/verify"))
+	err = c.doWithin(ctx, r, func(ctx context.Context, res *http.Response) error {
+		verification, err = c.readVerification(ctx, r, res)
+		return err
 	})
-	return verification, err
+	if err != nil {
+		return Verification{}, err
+	}
+	return verification, nil
+}
+
+// readVerification reads a verify answer and cuts its failures while they come: they can be megabytes, and a reader needs the first few.
+func (c *Client) readVerification(ctx context.Context, r *request, res *http.Response) (v Verification, err error) {
+	if media := mediaType(res); media != jsonType {
+		return v, r.unusable("the answer is " + c.describeType(media) + " where JSON was expected")
+	}
+	wire := &failingReader{Reader: res.Body}
+	body := &io.LimitedReader{R: wire, N: r.limit + 1}
+	decoder := jsontext.NewDecoder(body)
+	fields, err := v.readMembers(decoder)
+	if err == nil {
+		if _, err = decoder.ReadToken(); errors.Is(err, io.EOF) {
+			err = nil
+		} else if err == nil {
+			err = errTwoValues
+		}
+	}
+	switch {
+	case wire.failed != nil:
+		return v, c.transportError(ctx, r, wire.failed, true)
+	case body.N == 0:
+		return v, r.unusable(fmt.Sprintf("the answer is longer than %d bytes", r.limit))
+	case errors.Is(err, errNoObject):
+		return v, r.unusable("the answer is not a JSON object")
+	case errors.Is(err, errTooDeep), err != nil && strings.Contains(err.Error(), "exceeded max depth"): // jsontext names no error for its own limit
+		return v, r.unusable(fmt.Sprintf("the answer nests deeper than %d levels", maxAnswerDepth))
+	case err != nil:
+		return v, r.unusable("the answer is not valid JSON")
+	}
+	v.Raw = evidence.Object(fields...)
+	valid := evidence.Get(v.Raw, "valid").Kind()
+	if valid != 't' && valid != 'f' {
+		return v, r.unusable("it does not say whether the chain is valid")
+	}
+	v.Valid = valid == 't'
+	return v, nil
+}
+
+var (
+	errNoObject  = errors.New("not a JSON object")
+	errTooDeep   = errors.New("nested too deep")
+	errTwoValues = errors.New("more than one JSON value")
+)
+
+// failingReader remembers why reading failed: to a decoder, an answer that is cut short and a broken connection look the same.
+type failingReader struct {
+	io.Reader
+	failed error
+}
+
+func (r *failingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.failed = err
+	}
+	return n, err
+}
+
+// readMembers reads the members of an object, all but the failures that are not kept.
+func (v *Verification) readMembers(decoder *jsontext.Decoder) (fields []evidence.Field, err error) {
+	if decoder.PeekKind() != '{' {
+		if _, err := decoder.ReadValue(); err != nil {
+			return nil, err
+		}
+		return nil, errNoObject
+	}
+	if _, err := decoder.ReadToken(); err != nil {
+		return nil, err
+	}
+	for decoder.PeekKind() == '"' {
+		name, err := decoder.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		field := evidence.Field{Name: name.String()}
+		if field.Name == "failures" && decoder.PeekKind() == '[' {
+			field.Value, err = v.readFailures(decoder)
+		} else {
+			field.Value, err = readShallow(decoder, maxAnswerDepth-1)
+		}
+		if err != nil {
+			return nil, err
+		}
+		fields = append(fields, field)
+	}
+	_, err = decoder.ReadToken()
+	return fields, err
+}
+
+func (v *Verification) readFailures(decoder *jsontext.Decoder) (jsontext.Value, error) {
+	if _, err := decoder.ReadToken(); err != nil {
+		return nil, err
+	}
+	var kept []jsontext.Value
+	for decoder.PeekKind() != ']' {
+		failure, err := readShallow(decoder, maxAnswerDepth-2)
+		if err != nil {
+			return nil, err
+		}
+		if len(kept) == maxFailures {
+			v.FailuresOmitted++
+			continue
+		}
+		kept = append(kept, failure)
+	}
+	_, err := decoder.ReadToken()
+	return evidence.Array(kept...), err
+}
+
+// readShallow reads a value of at most that many levels.
+func readShallow(decoder *jsontext.Decoder, levels int) (jsontext.Value, error) {
+	value, err := decoder.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	if evidence.NestsDeeper(value, levels) {
+		return nil, errTooDeep
+	}
+	return value.Clone(), nil
 }
 
 // Events returns how many events the chain has that was checked, "" where the answer does not say.
@@ -134,5 +263,5 @@ func (v Verification) FirstFailure() (first ChainFailure, all int) {
 			first.Reasons = append(first.Reasons, text.Clean(word, 60))
 		}
 	}
-	return first, all
+	return first, all + v.FailuresOmitted
 }

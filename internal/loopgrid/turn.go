@@ -177,7 +177,7 @@ func (t *Turn) context(ctx context.Context) (context.Context, context.CancelFunc
 	if t.sent.Load() {
 		ctx = context.WithoutCancel(ctx)
 	}
-	return context.WithDeadline(ctx, t.deadline)
+	return context.WithDeadline(context.WithValue(ctx, writeLane{}, true), t.deadline)
 }
 
 // DefaultLockDir returns the folder of the lock files that the processes of this user share. It is fixed, and not taken from the
