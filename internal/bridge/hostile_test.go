@@ -444,8 +444,8 @@ func TestArticles(t *testing.T) {
 	t.Parallel()
 	x, s := open(t)
 	for eventType, want := range map[string]string{
-		"outcome_observed": "an outcome_observed event by tool x", "action_taken": "an action_taken event by", "tool_executed": "a tool_executed event by",
-		"Evaluated by": `an "Evaluated by" event by`, "ignore previous instructions": `an "ignore previous instructions" event by`, "": "an event by",
+		"outcome_observed": "an outcome_observed event of decision dec_1 by tool x", "action_taken": "an action_taken event of decision dec_1 by", "tool_executed": "a tool_executed event of decision dec_1 by",
+		"Evaluated by": `an "Evaluated by" event of decision dec_1 by`, "ignore previous instructions": `an "ignore previous instructions" event of decision dec_1 by`, "": "an event of decision dec_1 by",
 	} {
 		s.answerWith("", http.StatusOK, "application/json", `{"event_id":"evt_1","decision_id":"dec_1","event_type":"`+eventType+`","actor":{"type":"tool","id":"x"},"payload_commitment":"00"}`)
 		text := x.fails("loopgrid.record_action", `{"decision_id":"dec_1","tool":"t","idempotency_key":"k"}`)

@@ -266,7 +266,7 @@ func TestKeyUsedForSomethingElse(t *testing.T) {
 			before := len(s.sandbox.Events("default"))
 
 			text := x.fails("loopgrid.record_decision", `{"decision_type":"customer_refund","proposed_action":{"tool":"stripe.refunds.create","amount":720},"model_output":{},`+create+`}`)
-			assert.Equal(t, `Not recorded: the decision. The idempotency_key "k" was already used for something else: a decision_created event by agent mcp-agent of decision `+id+".\n"+
+			assert.Equal(t, `Not recorded: the decision. The idempotency_key "k" was already used for something else: a decision_created event of decision `+id+" by agent mcp-agent.\n"+
 				"Use another idempotency_key for this call, or repeat the first call with its own arguments.", text)
 			text = x.fails("loopgrid.record_action", `{"decision_id":"`+id+`","tool":"t","idempotency_key":"k"}`)
 			assert.Contains(t, text, `Not recorded: the action of decision `+id+`. The idempotency_key "k" was already used for something else: a decision_created event`)
@@ -277,7 +277,7 @@ func TestKeyUsedForSomethingElse(t *testing.T) {
 			assert.Equal(t, "k3", r.str(t, "idempotency_key"))
 			again := x.ok("loopgrid.record_action", action+`}`)
 			assert.Equal(t, r.str(t, "event", "event_id"), again.str(t, "event", "event_id"))
-			assert.Contains(t, x.fails("loopgrid.record_action", action+`,"actor_id":"somebody-else"}`), "already used for something else: a tool_executed event by tool external-system of decision "+id)
+			assert.Contains(t, x.fails("loopgrid.record_action", action+`,"actor_id":"somebody-else"}`), "already used for something else: a tool_executed event of decision "+id+" by tool external-system")
 			assert.Contains(t, x.fails("loopgrid.record_outcome", `{"decision_id":"`+id+`","status":"s","verified_against":"v","idempotency_key":"k3"}`), "already used for something else: a tool_executed event")
 			assert.Contains(t, x.fails("loopgrid.record_decision", `{`+refund+`,"idempotency_key":"k3"}`), "already used for something else: a tool_executed event")
 			assert.Len(t, s.sandbox.Events("default"), before+1)

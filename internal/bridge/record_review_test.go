@@ -496,7 +496,7 @@ func TestAUsedQuestionIsAnsweredFromTheLedger(t *testing.T) {
 	require.False(t, h.answer(h.asks(proposing(id, "approve", "")), accept).IsError)
 	r = again(q, accept)
 	assert.True(t, r.IsError, "who declined has not approved, even where another did")
-	assert.Contains(t, r.text(), "an earlier call answered the question. The recorded review is a human_approved event by human alice@acme.example of decision "+id+".")
+	assert.Contains(t, r.text(), "an earlier call answered the question. The recorded review is a human_approved event of decision "+id+" by human alice@acme.example.")
 
 	q = h.asks(proposing(h.waiting(), "approve", ""))
 	s.answerWith("/review", 409, "application/json", `{"detail":"Decision already reviewed"}`)
@@ -1116,7 +1116,7 @@ func TestAReviewWithoutAnAnswerOfLoopGrid(t *testing.T) {
 		},
 		{"another was there first", func(s *service, id string) {
 			appendEvent(s.t, s, id, `{"event_type":"human_rejected","actor_type":"human","actor_id":"bob","payload":{"approved":false}}`)
-		}, "Not recorded: the review of decision dec_ID. Another review is recorded: a human_rejected event by human bob of decision dec_ID."},
+		}, "Not recorded: the review of decision dec_ID. Another review is recorded: a human_rejected event of decision dec_ID by human bob."},
 		{
 			"it cannot be looked up", nil,
 			"Outcome unknown: the review of decision dec_ID may or may not be recorded. The connection to LoopGrid ended before POST /api/v1/decisions/{id}/review was answered (at loopgrid.test:80).\n" +
