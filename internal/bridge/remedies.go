@@ -74,7 +74,7 @@ func withArticle(noun string) string {
 	return "a " + noun
 }
 
-// writeFailed is the error of a write that is not known to be recorded.
+// writeFailed is the error of a write that was not recorded, or whose outcome is unknown.
 func (c *call) writeFailed(what string, err error, key string) *mcp.CallToolResult {
 	c.failedWith(loopgrid.OutcomeOf(err).String(), err)
 	if loopgrid.OutcomeOf(err) == loopgrid.Unknown {
