@@ -354,8 +354,8 @@ func TestPhantomDecision(t *testing.T) {
 
 func TestUnusableDecisionID(t *testing.T) {
 	t.Parallel()
-	x, s := open(t)
 	for _, id := range []string{"", "../x", "a/b", strings.Repeat("a", 129), `a\nb`} {
+		x, s := open(t) // of its own: the next write would have to wait until this one can no longer be running
 		s.answerWith("POST", http.StatusOK, "application/json", `{"decision_id":"`+id+`","event":{"event_id":"e"},"idempotent_replay":null}`)
 		text := x.fails("loopgrid.record_decision", `{"decision_type":"t","proposed_action":{},"model_output":{},"idempotency_key":"k"}`)
 		assert.Contains(t, text, "Outcome unknown: the decision may or may not be recorded.")
