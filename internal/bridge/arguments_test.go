@@ -99,7 +99,7 @@ func TestNoArgumentIsEchoed(t *testing.T) {
 	assert.NotContains(t, x.log.String(), private)
 }
 
-// TestLenientForms: what hosts and models send in another form but with a clear meaning.
+// TestLenientForms: arguments whose form is not quite right but whose meaning is clear.
 func TestLenientForms(t *testing.T) {
 	t.Parallel()
 	x, s := open(t)

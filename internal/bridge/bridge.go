@@ -46,7 +46,7 @@ type Bridge struct {
 	giveUp    chan struct{} // closed shortly before the session ends: calls that have sent nothing give up
 
 	mu       sync.Mutex
-	writing  map[*call]bool // the calls that hold their turn to write
+	writing  map[*call]bool // the calls that currently hold a turn to write
 	stopping bool           // the session is ending
 	profile  string         // the service's evidence profile, once known
 }

@@ -27,16 +27,16 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/sandbox"
 )
 
-// service is the transport of a bridge under test: a sandbox, or answers by hand, with every request kept.
+// service is the transport of a bridge under test: a sandbox, or hand-written answers. It records every request.
 type service struct {
 	t       *testing.T
 	sandbox *sandbox.Server
 
 	mu       sync.Mutex
 	requests []sent
-	// before answers a request in place of the sandbox; nil answers and no error mean that the sandbox answers.
+	// before may answer a request instead of the sandbox; if it returns neither an answer nor an error, the sandbox answers.
 	before func(sent) (*http.Response, error)
-	// untilCancelled has every request wait for the end of its context.
+	// untilCancelled makes every request wait until its context ends.
 	untilCancelled bool
 }
 
@@ -63,7 +63,7 @@ func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 	}
 	one := sent{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, string(body), r.Header.Clone()}
-	isProbe := r.Header.Get("Cache-Control") == "no-cache" // for a sign of life after a lost write: it is answered, and not counted
+	isProbe := r.Header.Get("Cache-Control") == "no-cache" // the probe after a lost write: it is answered, but not counted
 	s.mu.Lock()
 	before := s.before
 	if !isProbe {
@@ -82,7 +82,7 @@ func (s *service) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.sandbox.RoundTrip(r)
 }
 
-// answerWith makes the service answer requests whose String contains part; all of them where part is empty.
+// answerWith makes the service give this answer to requests whose String contains part; to all of them if part is empty.
 func (s *service) answerWith(part string, status int, contentType, body string, header ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,7 @@ func (s *service) answerWith(part string, status int, contentType, body string, 
 	}
 }
 
-// sandboxAnswers takes answerWith back.
+// sandboxAnswers undoes answerWith.
 func (s *service) sandboxAnswers() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +195,7 @@ func start(tb testing.TB, transport http.RoundTripper, prepare func(*bridge.Brid
 	return x
 }
 
-// lastWins drops the earlier ones of variables that stand twice.
+// lastWins drops all but the last value of a variable that is set more than once.
 func lastWins(environ []string) []string {
 	last := map[string]string{}
 	var names []string
@@ -213,7 +213,7 @@ func lastWins(environ []string) []string {
 	return out
 }
 
-// stripBase checks that every request stays below the base path, and takes it off.
+// stripBase checks that every request stays below the base path, and strips it.
 type stripBase struct{ http.RoundTripper }
 
 func (s stripBase) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -317,7 +317,7 @@ func (x *session) ok(tool, arguments string) result {
 	return r
 }
 
-// fails is call for a call that ends with a tool error, whose text it returns.
+// fails is call for a call that must end with a tool error; it returns the text.
 func (x *session) fails(tool, arguments string) string {
 	x.t.Helper()
 	r := x.call(tool, arguments)

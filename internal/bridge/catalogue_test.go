@@ -70,7 +70,7 @@ func inSpelling(prefix string) []string {
 	return names
 }
 
-// leastArguments are arguments for each tool, without a prefix: the required ones, with a value that passes the check.
+// leastArguments are minimal arguments for each tool: the required ones, with values that pass the check.
 func leastArguments(t *testing.T) map[string]string {
 	t.Helper()
 	x := serve(t, newService(t))
@@ -100,7 +100,7 @@ func leastArguments(t *testing.T) map[string]string {
 	return all
 }
 
-func TestTheCatalogueStandsOnce(t *testing.T) {
+func TestTheCatalogueIsTheOnlyList(t *testing.T) {
 	t.Parallel()
 	sixTools := []string{"record_decision", "record_review", "record_action", "record_outcome", "get_evidence", "verify_evidence"}
 	require.GreaterOrEqual(t, len(allTools()), len(sixTools))
@@ -229,7 +229,7 @@ func TestNamesByClient(t *testing.T) {
 			assert.Contains(t, modern.receive(), "1. Call "+tt.prefix+"record_decision")
 			modern.send(`{"jsonrpc":"2.0","id":2,"method":"tools/list","params":{"_meta":` + modernMeta(tt.client) + `}}`)
 			assert.Equal(t, inSpelling(tt.prefix), toolNames(listed(t, modern.receive())))
-			// The client is looked at per request: another one sees its own spelling.
+			// The client is identified per request: another one sees its own spelling.
 			modern.send(`{"jsonrpc":"2.0","id":3,"method":"tools/list","params":{"_meta":` + modernMeta("goose") + `}}`)
 			if tt.setting == "" || tt.setting == "auto" {
 				assert.Equal(t, inSpelling("loopgrid_"), toolNames(listed(t, modern.receive())))
@@ -263,7 +263,7 @@ func TestUnknownToolListsTheNames(t *testing.T) {
 	}
 }
 
-// TestSchemasFitEveryHost holds the input schemas to the little that every host and model API takes.
+// TestSchemasFitEveryHost restricts the input schemas to what every host and model API accepts.
 func TestSchemasFitEveryHost(t *testing.T) {
 	t.Parallel()
 	x := serve(t, newService(t))

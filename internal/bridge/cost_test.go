@@ -21,7 +21,7 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/sandbox"
 )
 
-// TestOneScan: a check of the chain takes LoopGrid the longer the more the ledger holds. A call costs one.
+// TestOneScan: checking the chain takes LoopGrid longer as the ledger grows. A call costs one check.
 func TestOneScan(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"loopgrid.get_evidence", "loopgrid.verify_evidence"} {
@@ -41,7 +41,7 @@ func TestOneScan(t *testing.T) {
 	}
 }
 
-// goroutines counts those of this bubble. [runtime.NumGoroutine] counts those of other tests, and one that the runtime has for what files leave.
+// goroutines counts those of this bubble. [runtime.NumGoroutine] also counts those of other tests and the runtime's cleanup goroutine.
 func goroutines(t *testing.T) int {
 	t.Helper()
 	var all strings.Builder
@@ -51,7 +51,7 @@ func goroutines(t *testing.T) int {
 	return strings.Count(all.String(), bubble)
 }
 
-// TestGoroutinesEnd: after thousands of calls, disturbed, cancelled and refused ones among them, as many goroutines run as before.
+// TestGoroutinesEnd: after thousands of calls, including failed, cancelled and refused ones, as many goroutines run as before.
 func TestGoroutinesEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -67,13 +67,13 @@ func TestGoroutinesEnd(t *testing.T) {
 				if err != nil {
 					return
 				}
-				if strings.HasPrefix(line, `{"jsonrpc":"2.0","id":`) { // progress is told too
+				if strings.HasPrefix(line, `{"jsonrpc":"2.0","id":`) { // progress notifications arrive too
 					answers.Store(line, true)
 				}
 			}
 		}()
 		settled := func() int {
-			time.Sleep(10 * time.Minute) // Longer than any call takes, also one at the end of the queue.
+			time.Sleep(10 * time.Minute) // Longer than any call takes, even one at the end of the queue.
 			synctest.Wait()
 			return goroutines(t)
 		}
@@ -85,7 +85,7 @@ func TestGoroutinesEnd(t *testing.T) {
 			{"record_decision", decideSlowly},
 			{"record_decision", `{"decision_type":"t","proposed_action":{"amount":320},"policy_id":"refund-policy","idempotency_key":"d"}`},
 			{"record_action", about + `,"tool":"t","idempotency_key":"a"}`},
-			{"record_action", about + `,"tool":"u","idempotency_key":"a"}`}, // its key is used for something else
+			{"record_action", about + `,"tool":"u","idempotency_key":"a"}`}, // its key already belongs to something else
 			{"record_outcome", about + `,"status":"s","verified_against":"v","idempotency_key":"o"}`},
 			{"record_review", about + `,"action":"approve"}`},
 			{"verify_evidence", about + `}`},
@@ -144,7 +144,7 @@ func (s *repeating) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// BenchmarkTool is what a whole call costs beside the network and the service: from a line to the request, and from its answer to a line.
+// BenchmarkTool measures a whole call without the network and the service: from a line to the request, and from its answer to a line.
 func BenchmarkTool(b *testing.B) {
 	for name, c := range map[string]struct{ tool, more string }{
 		"record_action":       {"record_action", `,"tool":"payments.refund","details":{"amount":320.0,"currency":"USD","order":9007199254740993}`},

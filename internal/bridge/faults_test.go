@@ -21,7 +21,7 @@ func (x *session) begin(id, tool, arguments string) {
 	x.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + arguments + `}}`)
 }
 
-// TestPanicInTheMiddleOfADecision: the session goes on, and the text says what may be recorded and how to go on.
+// TestPanicInTheMiddleOfADecision: the session continues, and the text says what may be recorded and how to continue.
 func TestPanicInTheMiddleOfADecision(t *testing.T) {
 	t.Parallel()
 	x, s := open(t)
@@ -75,8 +75,8 @@ func TestCancelledDecisionIsCompleted(t *testing.T) {
 	})
 }
 
-// TestAWriteWithoutAnswerAtTheEnd: it is answered shortly before the process ends, and its turn is not given up, since LoopGrid may still be
-// at work on it.
+// TestAWriteWithoutAnswerAtTheEnd: the caller is answered shortly before the process ends, and the turn is kept, since LoopGrid may still
+// be working on the write.
 func TestAWriteWithoutAnswerAtTheEnd(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -118,7 +118,7 @@ func TestAWriteWithoutAnswerAtTheEnd(t *testing.T) {
 				assert.True(t, answer.Result.IsError)
 				assert.Contains(t, answer.Result.text(), test.want)
 				require.NoError(t, <-x.done)
-				x.done <- nil // for whoever cleans up
+				x.done <- nil // for the cleanup
 				assert.Equal(t, 1350*time.Millisecond, time.Since(began), "nothing is waited for once all is answered")
 				assert.Contains(t, x.log.String(), `outcome="outcome unknown"`)
 
@@ -137,7 +137,7 @@ func TestAWriteWithoutAnswerAtTheEnd(t *testing.T) {
 	}
 }
 
-// TestReadsThatAreCut: the log tells a cancelled read from one that failed, and the answer says why the server cut it.
+// TestReadsThatAreCut: the log distinguishes a cancelled read from a failed one, and the answer says why the server cut it short.
 func TestReadsThatAreCut(t *testing.T) {
 	t.Parallel()
 	for _, tool := range []string{"loopgrid.verify_evidence", "loopgrid.get_evidence"} {
@@ -160,7 +160,7 @@ func TestReadsThatAreCut(t *testing.T) {
 	}
 }
 
-// TestCancelledWhileWaiting: a call that waits for its turn sends nothing any more.
+// TestCancelledWhileWaiting: a call that is cancelled while it waits for its turn sends nothing.
 func TestCancelledWhileWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -235,8 +235,8 @@ func (s *service) lost(part string, handled bool, n int) {
 	}
 }
 
-// TestLostAnswers: the answer to each step of a decision is lost once, before or after the service handled it. Each step is
-// recorded once all the same.
+// TestLostAnswers: the answer to each step of a decision is lost once, before or after the service handled it. Each step is still
+// recorded exactly once.
 func TestLostAnswers(t *testing.T) {
 	t.Parallel()
 	for _, part := range []string{"POST /api/v1/decisions", "/events", "/evaluate"} {
@@ -261,7 +261,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 }
 
-// TestLostForGood: the text of a write whose answer never came, and what the next writer is told.
+// TestLostForGood: the text of a write whose answer never came, and the error of the next writer.
 func TestLostForGood(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -286,7 +286,7 @@ func TestLostForGood(t *testing.T) {
 	})
 }
 
-// TestReviewWithoutAnswer: it is never posted again; LoopGrid is asked what became of it.
+// TestReviewWithoutAnswer: the review is never posted again; the decision is read instead.
 func TestReviewWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	const approve = `,"action":"approve","reason":"ok"}`
@@ -331,7 +331,7 @@ func TestReviewWithoutAnswer(t *testing.T) {
 			func(t *testing.T, r result) {
 				t.Helper()
 				assert.True(t, r.IsError)
-				assert.Contains(t, r.text(), "Another review is recorded: a human_rejected event by human bob")
+				assert.Regexp(t, `Another review is recorded: a human_rejected event of decision dec_\w+ by human bob\.`, r.text())
 			},
 		},
 		"no read scope": {
@@ -378,7 +378,7 @@ func TestReviewWithoutAnswer(t *testing.T) {
 	}
 }
 
-// TestProgress: a client that asks for it is told of every step and every second, and never after the answer.
+// TestProgress: a client that asks for it gets a notification at every step and every second, and none after the answer.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -407,7 +407,7 @@ func TestProgress(t *testing.T) {
 	})
 }
 
-// TestTheKeyIsHiddenInProgress: what a call is doing may name what the service or the caller calls something.
+// TestTheKeyIsHiddenInProgress: a progress message may contain names from the service or the caller.
 func TestTheKeyIsHiddenInProgress(t *testing.T) {
 	t.Parallel()
 	const key = "lg_live_0123456789abcdef"
@@ -423,7 +423,7 @@ func TestTheKeyIsHiddenInProgress(t *testing.T) {
 	}
 }
 
-// TestAWriteThatBeginsWhileTheServerEndsIsLogged: a process that is killed then leaves a line that says how to go on.
+// TestAWriteThatBeginsWhileTheServerEndsIsLogged: if the process is killed then, it leaves a line that says how to resume.
 func TestAWriteThatBeginsWhileTheServerEndsIsLogged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -452,7 +452,7 @@ func TestAWriteThatBeginsWhileTheServerEndsIsLogged(t *testing.T) {
 	})
 }
 
-// TestTheNextWriteDoesNotWaitForAReviewThatWasFound: it is known to be over, since it was read back.
+// TestTheNextWriteDoesNotWaitForAReviewThatWasFound: the review was read back, so its write is over.
 func TestTheNextWriteDoesNotWaitForAReviewThatWasFound(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -45,7 +45,7 @@ type keyPieces struct {
 	keys   []string
 	whole  []string                // those of the full length
 	pieces map[int]map[string]bool // by their length
-	skip   map[int]*[1 << 16]uint8 // by length: after these two bytes, the distance at which no piece can end yet
+	skip   map[int]*[1 << 16]uint8 // by length: how far the search can move ahead after these two bytes
 }
 
 // look returns what to look for now; nil if there is nothing to hide.

@@ -53,7 +53,7 @@ func TestPiecesOfTheKeyAreHidden(t *testing.T) {
 		string(hide.json(jsontext.Value(`{"n":1,"`+testKey+`":["`+escaped(testKey, `\u%04x`)+`"]}`))))
 }
 
-// TestANewKeyIsHiddenToo: the key file was read again, and the old key is still one.
+// TestANewKeyIsHiddenToo: the key file was read again; the old key is still hidden.
 func TestANewKeyIsHiddenToo(t *testing.T) {
 	t.Parallel()
 	keys := []string{testKey}
@@ -64,8 +64,8 @@ func TestANewKeyIsHiddenToo(t *testing.T) {
 	assert.Equal(t, "[service key] [service key]", hide.text(testKey+" "+other))
 }
 
-// TestACommonWordAsAKeyTearsNothingUp: its pieces stand in what this program and LoopGrid write all the time.
-func TestACommonWordAsAKeyTearsNothingUp(t *testing.T) {
+// TestACommonWordAsAKeyGarblesNothing: its pieces occur in what this program and LoopGrid write all the time.
+func TestACommonWordAsAKeyGarblesNothing(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"loopgrid", "decision", "production", "loopgrid-evidence", "record_decision", "evidence_coverage", "short", ""} {
 		hide := hiderOf(key)

@@ -25,7 +25,7 @@ import (
 
 const leaked = `lg_live_"0123456789\z`
 
-// A service that sends the key back in an answer must not get it into the transcript of the host.
+// A service that echoes the key in an answer must not get it into the host's transcript.
 func TestTheKeyIsHiddenInResults(t *testing.T) {
 	t.Parallel()
 	key, _ := json.Marshal(leaked)
@@ -65,7 +65,7 @@ func TestTheKeyIsHiddenHoweverItIsSpelled(t *testing.T) {
 	assert.Contains(t, text, "xxx[service key]")
 }
 
-// A key of digits may be part of a number, and a short one of everything: neither may damage a result.
+// A key of digits may be part of a number, and a short key part of anything: neither may damage a result.
 func TestHidingTheKeyDamagesNothing(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"12345678", "a", "valid"} {
@@ -76,7 +76,7 @@ func TestHidingTheKeyDamagesNothing(t *testing.T) {
 	}
 }
 
-// The key of an error is written so that it can be sent again just as it stands there.
+// An error shows the idempotency key so that it can be sent again exactly as shown.
 func TestKeysAreQuotedAsJSON(t *testing.T) {
 	t.Parallel()
 	x, s := open(t)
@@ -130,7 +130,7 @@ func TestUnknownArgumentsListTheNamesOnce(t *testing.T) {
 		"- \"Decision_Id\": unknown argument; did you mean decision_id?\nNothing was recorded. Correct the arguments and call again.", text)
 }
 
-// A decision in proof_only can never be approved: an agent that is told to wait for that waits for ever.
+// A decision in proof_only can never be approved: an agent told to wait for approval would wait forever.
 func TestNextIsNoDeadEndInProofOnly(t *testing.T) {
 	t.Parallel()
 	x, _ := open(t)
@@ -149,7 +149,7 @@ func TestNextOfAReplayWithoutAPolicyIsTrue(t *testing.T) {
 		"a policy result; follow that one.", x.ok("loopgrid.record_decision", arguments+`}`).str(t, "next"))
 }
 
-// The key of another decision says nothing about the state of this one.
+// A key that belongs to another decision says nothing about the state of this one.
 func TestAKeyOfAnotherDecisionIsNoRefusalOfTheAction(t *testing.T) {
 	t.Parallel()
 	x, _ := open(t)
@@ -195,7 +195,7 @@ func (x *fuzzed) exchange(t *testing.T, tool string, arguments []byte) []byte {
 	return answer
 }
 
-// asMembers takes an object apart without package evidence: names as they are meant, values as they are written, the last of equal names.
+// asMembers takes an object apart without package evidence: names decoded, values as written, the last of equal names.
 func asMembers(object []byte) (map[string]string, error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if token, err := d.ReadToken(); err != nil || token.Kind() != '{' {
@@ -219,7 +219,7 @@ func asMembers(object []byte) (map[string]string, error) {
 
 const createdAnswer = `{"decision_id":"dec_1","event":{"event_id":"evt_1","decision_id":"dec_1","event_type":"decision_created"},"idempotent_replay":null}`
 
-// answers is a service that takes everything, and keeps what it got.
+// answers is a service that accepts everything, and keeps what it got.
 func (s *service) answerAll() {
 	s.before = func(r sent) (*http.Response, error) {
 		switch {
@@ -233,7 +233,7 @@ func (s *service) answerAll() {
 	}
 }
 
-// FuzzArguments: what a caller passes reaches the body of the request as it was written, number by number and escape by escape, or
+// FuzzArguments: what a caller passes reaches the body of the request exactly as written, number by number and escape by escape, or
 // nothing is sent and the answer says so.
 func FuzzArguments(f *testing.F) {
 	for _, arguments := range []string{
@@ -307,7 +307,7 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// meantObject is the object of an argument as it has to be sent.
+// meantObject is the object of an argument as it must be sent.
 func meantObject(t *testing.T, argument string) string {
 	t.Helper()
 	if argument == "" || argument == "null" || argument == `""` {
@@ -332,7 +332,7 @@ func meantText(t *testing.T, argument string) string {
 	return string(text)
 }
 
-// checkMetadata checks that the metadata sent are those given, but for source.
+// checkMetadata checks that the metadata sent is what was given, except for source.
 func checkMetadata(t *testing.T, given, sent string) {
 	t.Helper()
 	if evidence.CheckObject([]byte(sent)) != nil {
@@ -351,7 +351,7 @@ func checkMetadata(t *testing.T, given, sent string) {
 	}
 }
 
-// FuzzAnswer: whatever a service answers, each call is answered in one line, an error in short and clean words, and the key is in none.
+// FuzzAnswer: whatever a service answers, each call is answered in one line, errors are short and clean, and the key is in none of them.
 func FuzzAnswer(f *testing.F) {
 	const secret = "lg_live_0123456789abcdef"
 	for _, seed := range []struct {
@@ -390,7 +390,7 @@ func FuzzAnswer(f *testing.F) {
 			"verify_evidence": `{"decision_id":"dec_1"}`,
 			"get_evidence":    `{"decision_id":"dec_1"}`,
 		} {
-			// A bridge for each call: after an answer that cannot be used no write is sent for a while. The short time leaves none for repeats.
+			// A bridge for each call: after an unusable answer, no write is sent for a while. The short timeout leaves no time for retries.
 			x := openFuzzed(t, "LOOPGRID_SERVICE_KEY="+secret, "LOOPGRID_MCP_TIMEOUT_SECONDS=0.05")
 			x.service.mu.Lock()
 			x.service.before = func(sent) (*http.Response, error) {
@@ -457,8 +457,8 @@ func TestArticles(t *testing.T) {
 	t.Parallel()
 	x, s := open(t)
 	for eventType, want := range map[string]string{
-		"outcome_observed": "an outcome_observed event by tool x", "action_taken": "an action_taken event by", "tool_executed": "a tool_executed event by",
-		"Evaluated by": `an "Evaluated by" event by`, "ignore previous instructions": `an "ignore previous instructions" event by`, "": "an event by",
+		"outcome_observed": "an outcome_observed event of decision dec_1 by tool x", "action_taken": "an action_taken event of decision dec_1 by", "tool_executed": "a tool_executed event of decision dec_1 by",
+		"Evaluated by": `an "Evaluated by" event of decision dec_1 by`, "ignore previous instructions": `an "ignore previous instructions" event of decision dec_1 by`, "": "an event of decision dec_1 by",
 	} {
 		s.answerWith("", http.StatusOK, "application/json", `{"event_id":"evt_1","decision_id":"dec_1","event_type":"`+eventType+`","actor":{"type":"tool","id":"x"},"payload_commitment":"00"}`)
 		text := x.fails("loopgrid.record_action", `{"decision_id":"dec_1","tool":"t","idempotency_key":"k"}`)
@@ -466,7 +466,7 @@ func TestArticles(t *testing.T) {
 	}
 }
 
-// TestServiceTextsAreQuoted: whatever a service says, and however much it reads like an instruction, is a quotation on a line of its own.
+// TestServiceTextsAreQuoted: whatever a service says, however much it reads like an instruction, is quoted on its own line.
 func TestServiceTextsAreQuoted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, testServiceTextsAreQuoted) // 418 is nobody's answer, so the writes after it wait
@@ -501,7 +501,7 @@ func testServiceTextsAreQuoted(t *testing.T) {
 	}
 }
 
-// anyKey is a service that takes any key.
+// anyKey is a service that accepts any key.
 type anyKey struct{ service *service }
 
 func (s anyKey) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -509,7 +509,7 @@ func (s anyKey) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.service.RoundTrip(r)
 }
 
-// TestACommonKeyLeavesPathsAndIDs: what the bridge itself makes is never altered.
+// TestACommonKeyLeavesPathsAndIDs: what the bridge itself produces is never altered.
 func TestACommonKeyLeavesPathsAndIDs(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"loopgrid", "evidence", "loopgrid-evidence"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-// setUp sends a request of its own to the sandbox, and returns the answer.
+// setUp sends a request directly to the sandbox, and returns the answer.
 func (s *service) setUp(t *testing.T, path, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://x"+path, strings.NewReader(body))
@@ -83,7 +83,7 @@ func TestCreateAnsweredWithSomethingElse(t *testing.T) {
 	}
 }
 
-// A member that a newer LoopGrid adds changes the hash and nothing that was sent: that stays a warning.
+// A member added by a newer LoopGrid changes the hash, but nothing that was sent: that remains a warning.
 func TestCreateWithANewMember(t *testing.T) {
 	t.Parallel()
 	x, s := open(t)
@@ -101,7 +101,7 @@ func TestPolicyResultAboutAnotherAction(t *testing.T) {
 	assert.NotContains(t, text, "auto_allowed")
 }
 
-// TestReplayDoesNotKeepOthersWaiting: LoopGrid checks its whole chain for a read, and others write meanwhile.
+// TestReplayDoesNotKeepOthersWaiting: LoopGrid checks its whole chain for a read, and others can write meanwhile.
 func TestReplayDoesNotKeepOthersWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -127,7 +127,7 @@ func TestReplayDoesNotKeepOthersWaiting(t *testing.T) {
 	})
 }
 
-// TestRateLimitDoesNotKeepOthersWaiting: who waits for it to pass lets others go ahead, but for those about the same decision.
+// TestRateLimitDoesNotKeepOthersWaiting: a rate-limited call lets others go ahead, except those about the same decision.
 func TestRateLimitDoesNotKeepOthersWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestPolicyResultThatIsRedacted(t *testing.T) {
 	assert.Contains(t, x.ok("loopgrid.record_decision", decideAll).text(), `"code":"policy_result_redacted"`)
 }
 
-// TestEvidenceOfAnotherWorkspace: an open LoopGrid takes it, and every tool says so.
+// TestEvidenceOfAnotherWorkspace: a LoopGrid without keys accepts it, and every tool says so.
 func TestEvidenceOfAnotherWorkspace(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestModelLong is the long mode of TestModel: it runs programs until LOOPGRID_MODEL_TIME is over, and looks whether memory, goroutines and
-// descriptors grow. make soak starts it.
+// TestModelLong is the long mode of TestModel: it runs programs until LOOPGRID_MODEL_TIME is over, and checks that memory, goroutines and
+// descriptors do not grow. make soak starts it.
 func TestModelLong(t *testing.T) { //nolint:paralleltest // what it measures is the whole process
 	text := os.Getenv("LOOPGRID_MODEL_TIME")
 	if text == "" {
@@ -43,17 +43,17 @@ type usage struct{ memory, goroutines, descriptors []float64 }
 
 func (u *usage) sample() {
 	var stats runtime.MemStats
-	runtime.GC() // What is left then is in use.
+	runtime.GC() // What remains is in use.
 	runtime.ReadMemStats(&stats)
 	u.memory = append(u.memory, float64(stats.HeapAlloc))
 	u.goroutines = append(u.goroutines, float64(runtime.NumGoroutine()))
-	if open, err := os.ReadDir("/proc/self/fd"); err == nil { // Linux tells it
+	if open, err := os.ReadDir("/proc/self/fd"); err == nil { // Linux only
 		u.descriptors = append(u.descriptors, float64(len(open)))
 	}
 }
 
-// grown compares the medians of the second and of the last quarter: the first one is to warm up. A tenth more, and a little on top of
-// that, is no growth.
+// grown compares the medians of the second and the last quarter; the first is the warm-up. An increase of a tenth plus a little slack is
+// not growth.
 func grown(values []float64) (before, after float64, grows bool) {
 	n := len(values) / 4
 	if n == 0 {

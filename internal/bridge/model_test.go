@@ -32,18 +32,18 @@ import (
 )
 
 // TestModel runs random programs of tool calls against a sandbox whose chain breaks when two writes overlap, through a network that fails
-// at random, and holds the bridge to what it says:
+// at random, and checks that what the bridge says is true:
 //
 //   - what it says is recorded is in the ledger exactly once, and nothing else is;
 //   - what it says is not recorded is not there;
-//   - what it leaves open is settled by calling again with the key that it names;
-//   - calls that are repeated record nothing twice, and a key that is used for something else records nothing;
+//   - what it leaves unknown is settled by calling again with the key that it names;
+//   - repeated calls record nothing twice, and a key that belongs to something else records nothing;
 //   - no two writes overlap, and the chain verifies.
 //
-// The service may stop for longer than all time-outs and then go on with all that it had read, the process may end and another one begin,
-// and the service may be one on PostgreSQL, where writes go side by side.
+// The service may stall for longer than all timeouts and then resume with everything it had read, the process may end and another one
+// start, and the service may run on PostgreSQL, where writes run side by side.
 //
-// LOOPGRID_MODEL_PROGRAMS is how many programs are run, LOOPGRID_MODEL_SEED the first one's seed: a failing program is run again by its seed.
+// LOOPGRID_MODEL_PROGRAMS is how many programs to run, LOOPGRID_MODEL_SEED the seed of the first: a failing program is rerun by its seed.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	programs, first := fromEnvironment(t, "LOOPGRID_MODEL_PROGRAMS", 300), fromEnvironment(t, "LOOPGRID_MODEL_SEED", 1)
@@ -74,28 +74,28 @@ func fromEnvironment(t *testing.T, name string, otherwise uint64) uint64 {
 type piece struct {
 	name                          string // of the step, as the bridge calls it
 	eventType, actorType, actorID string
-	// commitment is that of the payload; empty for the result of a policy, which only the service knows.
+	// commitment is the payload's; empty for the result of a policy, which only the service knows.
 	commitment string
-	// decision is the piece that creates the decision that this one belongs to; nil for a decision, and where id says which.
+	// decision is the piece that creates the decision this one belongs to; nil for a decision, and if id names it.
 	decision *piece
 	id       string
-	// evaluated is the commitment of what a policy is asked.
+	// evaluated is the commitment of what a policy is asked to evaluate.
 	evaluated string
 
 	recorded bool // the bridge has said so
 	open     bool // the bridge has left it open, and has not settled it since
-	missing  bool // the bridge has said that it is not recorded, for a reason that passes
+	missing  bool // the bridge has said that it is not recorded, for a temporary reason
 	never    bool // it must not be recorded: its key belongs to something else
 }
 
 // modelCall is a call of a tool.
 type modelCall struct {
 	tool, arguments string // without a key
-	key             string // empty as long as the bridge has named none
+	key             string // empty until the bridge has named one
 	pieces          []*piece
 	// proposal is what makes the decision of the call; nil for other calls.
 	proposal *proposal
-	// decisionID is of the decision that the call recorded.
+	// decisionID is the decision that the call recorded.
 	decisionID string
 	// awaitsReview says that the policy asked for a person.
 	awaitsReview bool
@@ -105,7 +105,7 @@ type modelCall struct {
 type proposal struct {
 	arguments, agent string
 	created          *piece
-	evaluated        string // the commitment of what a policy is asked
+	evaluated        string // the commitment of what a policy is asked to evaluate
 	steps            []*piece
 }
 
@@ -126,7 +126,7 @@ type program struct {
 	timeout string
 	calm    bool // no faults any more, and no cancelled calls
 	calls   []*modelCall
-	serial  int // makes payloads and keys unlike all others
+	serial  int // makes payloads and keys unique
 
 	mu      sync.Mutex
 	stopped int // how many stalls of the service are not over
@@ -173,7 +173,7 @@ func runProgram(t *testing.T, seed uint64) {
 	require.True(t, p.sandbox.Verify("default"), "the chain is broken")
 }
 
-// misbehave draws how unreliable the network is from now on.
+// misbehave picks at random how unreliable the network is from now on.
 func (p *program) misbehave() {
 	plan := faultproxy.Random(p.random.Uint64(), []float64{0, 0.2, 0.5, 0.9}[p.random.IntN(4)])
 	p.proxy.SetPlan(func(r *http.Request) faultproxy.Fault {
@@ -192,14 +192,14 @@ func (p *program) behave() {
 	})
 }
 
-// note adds a line to what is shown of a program that fails.
+// note adds a line to what is shown if the program fails.
 func (p *program) note(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.trace = append(p.trace, fmt.Sprintf("%8.3f ", time.Since(p.began).Seconds())+fmt.Sprintf(format, args...))
 }
 
-// network is the network of a process, until that is gone.
+// network is the network of a process, until the process is gone.
 type network struct {
 	*faultproxy.Proxy
 
@@ -291,7 +291,7 @@ func (p *program) receive(out io.Reader) {
 	}
 }
 
-// round makes a few calls at once, settles what they leave open, and looks at the ledger.
+// round makes a few calls at once, settles what they leave unknown, and checks the ledger.
 func (p *program) round() {
 	p.misbehave()
 	var calls []*modelCall
@@ -305,21 +305,21 @@ func (p *program) round() {
 	}
 }
 
-// settle calls again what is open or missing, without any faults now: after that nothing may be. A short time-out may let a call do no more
-// than one of its three steps.
+// settle repeats, without faults, the calls that left something unknown or missing; afterwards nothing may be. With a short timeout, a
+// call may complete only one of its three steps.
 func (p *program) settle() {
 	p.behave()
 	for p.isStopped() {
 		time.Sleep(time.Second)
 	}
-	time.Sleep(30 * time.Second) // A short time-out is no time to wait for an unanswered write.
+	time.Sleep(30 * time.Second) // A short timeout leaves no time to wait for an unanswered write.
 	for _, c := range p.calls {
 		for tries := 0; c.unsettled(); tries++ {
 			if tries == 3 {
 				p.failf("not settled by calling again with its key: %s", c.arguments)
 			}
 			p.run([]*modelCall{c})
-			time.Sleep(10 * time.Second) // Another process has asked the service for its sign of life only now.
+			time.Sleep(10 * time.Second) // Another process has only now probed the service.
 		}
 	}
 }
@@ -329,7 +329,7 @@ func (c *modelCall) unsettled() bool {
 	return c.key != "" && slices.ContainsFunc(c.pieces, func(one *piece) bool { return one.open || one.missing })
 }
 
-// draw returns a new call, or one of before again.
+// draw returns a new call, or repeats an earlier one.
 func (p *program) draw(now []*modelCall) *modelCall {
 	var known []*modelCall // decisions that later calls can be about
 	var keys []*modelCall  // calls whose key is known and whose evidence is recorded
@@ -374,8 +374,8 @@ func (p *program) add(c *modelCall) *modelCall {
 	return c
 }
 
-// misuse returns a call with the key of another one, and something else to record. Where that is a decision, it can be the same one with
-// other steps: those that it does not have yet are recorded, the others stand.
+// misuse returns a call with the key of another one, and something else to record. For a decision, it can be the same decision with other
+// steps: those that it lacks are recorded, the others are kept.
 func (p *program) misuse(of *modelCall, known []*modelCall) *modelCall {
 	if of.proposal != nil && p.random.IntN(3) > 0 {
 		c := p.withSteps(of.proposal)
@@ -460,7 +460,7 @@ func (of *proposal) step(one piece) *piece {
 	return &one
 }
 
-// event is a call of record_action or record_outcome about a decision, now and then one that does not exist.
+// event is a call of record_action or record_outcome about a decision, occasionally one that does not exist.
 func (p *program) event(tool string, about *modelCall) *modelCall {
 	n := p.next()
 	id, decision := about.decisionID, about.pieces[0]
@@ -490,7 +490,7 @@ func (p *program) event(tool string, about *modelCall) *modelCall {
 	return &modelCall{tool: tool, arguments: arguments, pieces: []*piece{one}}
 }
 
-// review is a call of record_review. It has no key: the bridge settles it by itself as far as it can.
+// review is a call of record_review. It has no key: the bridge settles it itself as far as it can.
 func (p *program) review(about *modelCall) *modelCall {
 	reason := fmt.Sprintf("reason %d", p.next())
 	action, eventType, approved := "approve", "human_approved", "true"
@@ -507,8 +507,8 @@ func (p *program) review(about *modelCall) *modelCall {
 	}
 }
 
-// run makes calls at once, waits for their answers and for the service's last work, and holds the answers against the ledger. While the
-// service has stopped more calls follow.
+// run makes calls at once, waits for their answers and for the service to finish, and compares the answers with the ledger. While the
+// service is stalled, more calls follow.
 func (p *program) run(calls []*modelCall) {
 	stops := !p.calm && p.random.IntN(8) == 0
 	said := p.make(calls, stops)
@@ -525,7 +525,7 @@ func (p *program) run(calls []*modelCall) {
 	p.judge(calls, said)
 }
 
-// make makes calls at once and waits for their answers. It may have the service stop meanwhile.
+// make makes calls at once and waits for their answers. It may stall the service meanwhile.
 func (p *program) make(calls []*modelCall, stops bool) []*result {
 	var answers []chan *result
 	var cancelled []bool
@@ -577,8 +577,8 @@ func (p *program) make(calls []*modelCall, stops bool) []*result {
 	return said
 }
 
-// restart ends the session with calls in flight, and begins another one when nothing of them can be running any more. In between a
-// real bridge would have learned from the lock file that it has to wait.
+// restart ends the session with calls in flight, and begins another one once none of them can still be running. In between, a real bridge
+// would have learned from the lock file that it must wait.
 func (p *program) restart() {
 	p.note("the input ends")
 	began := time.Now()
@@ -588,19 +588,19 @@ func (p *program) restart() {
 	}
 	p.note("the session has ended")
 	if p.lockDir != "" {
-		close(p.exited) // What it has sent goes on in the service; the next process finds the note of it.
+		close(p.exited) // What it has sent continues in the service; the next process finds the note about it.
 		if p.random.IntN(2) == 0 {
 			p.stall()
 		}
 	}
 	for p.lockDir == "" && p.isStopped() {
-		time.Sleep(time.Second) // Nothing tells the next process of the write that is stuck there.
+		time.Sleep(time.Second) // Nothing tells the next process about the write that is stuck there.
 	}
 	time.Sleep(2 * time.Minute) // until no goroutine of it holds the lock, which would stop the clock
 	p.open()
 }
 
-// stall stops the service, and has it go on after a time that is longer than all time-outs, or not so long.
+// stall stops the service, and resumes it after a time that may or may not be longer than all timeouts.
 func (p *program) stall() {
 	p.note("the service stops")
 	p.sandbox.Suspend()
@@ -624,7 +624,7 @@ func (p *program) isStopped() bool {
 
 // judge notes what the answers say and compares it with the ledger.
 func (p *program) judge(calls []*modelCall, said []*result) {
-	absent := map[*piece]bool{} // said to be not recorded, and nothing else was said of it
+	absent := map[*piece]bool{} // reported only as not recorded
 	told := map[*piece]bool{}
 	for i, c := range calls {
 		states := p.statesOf(c, said[i])
@@ -637,7 +637,7 @@ func (p *program) judge(calls []*modelCall, said []*result) {
 			case "refused": // by the service, which knows the key
 				one.open, absent[one] = false, !one.recorded
 			case "not recorded":
-				// By this call: of an earlier one that was left open it says nothing.
+				// By this call: it says nothing about an earlier one whose outcome is unknown.
 				one.open, absent[one] = wasOpen && !one.recorded, !wasOpen
 			default:
 				one.open, absent[one] = !one.recorded, false
@@ -653,7 +653,7 @@ func (p *program) judge(calls []*modelCall, said []*result) {
 	p.compare()
 }
 
-// compare holds what was said so far against the ledger: each event is one that was asked for, and none is there twice.
+// compare checks what was said so far against the ledger: each event was asked for, and none is there twice.
 func (p *program) compare() {
 	explained := 0
 	seen := map[*piece]bool{}
@@ -755,7 +755,7 @@ func (p *program) statesOf(c *modelCall, answer *result) []string {
 	return nil
 }
 
-// isRefusal says whether an error tells that the service has looked at the call and its key and does not record it.
+// isRefusal says whether an error means that the service has checked the call and its key and does not record it.
 func isRefusal(text string) bool {
 	return regexp.MustCompile(`answered (404|409|422)|was already used for something else|Another review is recorded`).MatchString(text)
 }

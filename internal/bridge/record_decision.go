@@ -444,7 +444,7 @@ func (d *decisionCall) unfinished(failure error) *mcp.CallToolResult {
 	if failure != nil {
 		repeat := d.repeatHint(d.key)
 		if isPolicyMissing(failure) {
-			repeat = d.repeatHintWith(d.key, ", a policy_id that exists")
+			repeat = d.repeatHintWith(d.key, ", a policy_id that exists,")
 		}
 		lines = append(lines, d.serviceSaid(failure), d.remedy(failure), repeat+" Missing steps are appended.")
 	}

@@ -116,7 +116,7 @@ func TestWarnings(t *testing.T) {
 	assert.Contains(t, codes(r), "privacy_mode_differs")
 }
 
-// TestLargeIntegers: hosts in JavaScript have rounded them before the bridge sees them, and the commitment then proves the rounded number.
+// TestLargeIntegers: hosts in JavaScript round them before the bridge sees them, and the commitment then proves the rounded number.
 func TestLargeIntegers(t *testing.T) {
 	t.Parallel()
 	x, _ := open(t)
@@ -138,7 +138,7 @@ func TestLargeIntegers(t *testing.T) {
 	assert.Contains(t, x.ok("loopgrid.record_outcome", about+`,"status":"s","verified_against":"v","details":{"n":1e20}}`).member(t, "warnings"), "large_integer")
 }
 
-// TestWhatComesFirst: a model that reads no more than the beginning of a result has read what to do.
+// TestWhatComesFirst: a model that reads only the beginning of a result knows what to do.
 func TestWhatComesFirst(t *testing.T) {
 	t.Parallel()
 	x, _ := open(t)
@@ -266,7 +266,7 @@ func TestKeyUsedForSomethingElse(t *testing.T) {
 			before := len(s.sandbox.Events("default"))
 
 			text := x.fails("loopgrid.record_decision", `{"decision_type":"customer_refund","proposed_action":{"tool":"stripe.refunds.create","amount":720},"model_output":{},`+create+`}`)
-			assert.Equal(t, `Not recorded: the decision. The idempotency_key "k" was already used for something else: a decision_created event by agent mcp-agent of decision `+id+".\n"+
+			assert.Equal(t, `Not recorded: the decision. The idempotency_key "k" was already used for something else: a decision_created event of decision `+id+" by agent mcp-agent.\n"+
 				"Use another idempotency_key for this call, or repeat the first call with its own arguments.", text)
 			text = x.fails("loopgrid.record_action", `{"decision_id":"`+id+`","tool":"t","idempotency_key":"k"}`)
 			assert.Contains(t, text, `Not recorded: the action of decision `+id+`. The idempotency_key "k" was already used for something else: a decision_created event`)
@@ -277,7 +277,7 @@ func TestKeyUsedForSomethingElse(t *testing.T) {
 			assert.Equal(t, "k3", r.str(t, "idempotency_key"))
 			again := x.ok("loopgrid.record_action", action+`}`)
 			assert.Equal(t, r.str(t, "event", "event_id"), again.str(t, "event", "event_id"))
-			assert.Contains(t, x.fails("loopgrid.record_action", action+`,"actor_id":"somebody-else"}`), "already used for something else: a tool_executed event by tool external-system of decision "+id)
+			assert.Contains(t, x.fails("loopgrid.record_action", action+`,"actor_id":"somebody-else"}`), "already used for something else: a tool_executed event of decision "+id+" by tool external-system")
 			assert.Contains(t, x.fails("loopgrid.record_outcome", `{"decision_id":"`+id+`","status":"s","verified_against":"v","idempotency_key":"k3"}`), "already used for something else: a tool_executed event")
 			assert.Contains(t, x.fails("loopgrid.record_decision", `{`+refund+`,"idempotency_key":"k3"}`), "already used for something else: a tool_executed event")
 			assert.Len(t, s.sandbox.Events("default"), before+1)
@@ -285,7 +285,7 @@ func TestKeyUsedForSomethingElse(t *testing.T) {
 	}
 }
 
-// TestMismatchUnderOurOwnKey: the service recorded something, but not what was sent.
+// TestMismatchUnderOurOwnKey: under a generated key, the service recorded something other than what was sent.
 func TestMismatchUnderOurOwnKey(t *testing.T) {
 	t.Parallel()
 	x, s := open(t)
@@ -333,7 +333,7 @@ func TestSpecVersionOfAnotherService(t *testing.T) {
 	assert.Len(t, s.sentSince(0), 3, "the profile is asked for once")
 }
 
-// TestPhantomDecision: under load the service answers a decision_id that does not exist beside an event of the real decision.
+// TestPhantomDecision: under load, the service returns a decision_id that does not exist, along with an event of the real decision.
 func TestPhantomDecision(t *testing.T) {
 	t.Parallel()
 	x, s := open(t)
@@ -354,8 +354,8 @@ func TestPhantomDecision(t *testing.T) {
 
 func TestUnusableDecisionID(t *testing.T) {
 	t.Parallel()
-	x, s := open(t)
 	for _, id := range []string{"", "../x", "a/b", strings.Repeat("a", 129), `a\nb`} {
+		x, s := open(t) // of its own: the next write would have to wait until this one can no longer be running
 		s.answerWith("POST", http.StatusOK, "application/json", `{"decision_id":"`+id+`","event":{"event_id":"e"},"idempotent_replay":null}`)
 		text := x.fails("loopgrid.record_decision", `{"decision_type":"t","proposed_action":{},"model_output":{},"idempotency_key":"k"}`)
 		assert.Contains(t, text, "Outcome unknown: the decision may or may not be recorded.")

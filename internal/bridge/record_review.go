@@ -132,8 +132,8 @@ func (c *call) reviewFailed(p proposal, err error) *mcp.CallToolResult {
 // reviewSettles is how long to look in LoopGrid for a review whose answer was lost.
 const reviewSettles = 6 * time.Second
 
-// settleReview finds out whether a review whose answer was lost was recorded. The route takes no idempotency key, so the review is not
-// posted again; the decision is read instead. While it shows no review, this one may still arrive: a proxy may be holding it.
+// settleReview finds out whether a review was recorded after its answer was lost. The route takes no idempotency key, so the review is
+// not posted again; the decision is read instead. While it shows no review, this one may still arrive: a proxy may be holding it.
 func (c *call) settleReview(ctx context.Context, p proposal, r confirmed, lost error) *mcp.CallToolResult {
 	c.progress.step("checking whether the review was recorded")
 	unknown := func(why string) *mcp.CallToolResult {

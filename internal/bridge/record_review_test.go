@@ -24,7 +24,7 @@ import (
 
 const (
 	legacy = "2025-11-25" // a question is a request of the server
-	modern = "2026-07-28" // a question is a result, and the answer comes with a second call
+	modern = "2026-07-28" // a question is a result, and the answer comes in a second call
 
 	forms = `{"elicitation":{"form":{}}}`
 )
@@ -67,7 +67,7 @@ func (h *reviewHost) callLine(id, tool, arguments, more string) string {
 	return `{"jsonrpc":"2.0","id":` + id + `,"method":"tools/call","params":{"name":"` + tool + `","arguments":` + arguments + more + `}}`
 }
 
-// begin sends a call and returns its result, or the question that it leads to.
+// begin sends a call and returns its result, or the question that it asks.
 func (h *reviewHost) begin(tool, arguments, more string) (result, *asked) {
 	h.t.Helper()
 	h.id++
@@ -278,7 +278,7 @@ func TestThePersonDecidesNotTheModel(t *testing.T) {
 	}
 }
 
-// TestAnswersThatRecordNothing: whatever a host answers, what is no choice of a person records nothing, and the text says so.
+// TestAnswersThatRecordNothing: whatever a host answers, nothing is recorded unless it is a person's choice, and the text says so.
 func TestAnswersThatRecordNothing(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, answer, outcome string }{
@@ -336,7 +336,7 @@ func TestAReasonMayBeNull(t *testing.T) {
 	assert.Equal(t, []string{`{"action":"approve","reviewer":"alice@acme.example","reason":""}`}, reviews(s))
 }
 
-// TestAnswersThatCannotBeRead: LoopGrid could not record half of a surrogate pair, so it is not made something else on the way.
+// TestAnswersThatCannotBeRead: LoopGrid could not record half of a surrogate pair, so it is refused rather than replaced.
 func TestAnswersThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	broken := map[string]string{
@@ -429,14 +429,14 @@ func TestForgedAnswers(t *testing.T) {
 	golden(t, "review/forged.txt", []byte(all.String()))
 	assert.Empty(t, reviews(s))
 
-	// The same values in another spelling are the same arguments: the state holds what was checked, not how it was written.
+	// The same values written differently are the same arguments: the state covers what was checked, not how it was written.
 	respelled := strings.ReplaceAll(`{"reason":"Because\u002e","wait_for_previous":true,"action":"approve","decision_id":"ID"}`, "ID", id)
 	r = h.answerWith(respelled, q.state, accept)
 	assert.False(t, r.IsError, r.text())
 	assert.Len(t, reviews(s), 1)
 }
 
-// TestAnswersOfClientsThatWereNeverAsked: a client that cannot ask, or that the server asks by itself, cannot bring an answer of its own.
+// TestAnswersOfClientsThatWereNeverAsked: a client that cannot show forms, or that the server asks directly, cannot volunteer an answer.
 func TestAnswersOfClientsThatWereNeverAsked(t *testing.T) {
 	t.Parallel()
 	for _, confirmation := range []string{"auto", "required", "host"} {
@@ -496,7 +496,7 @@ func TestAUsedQuestionIsAnsweredFromTheLedger(t *testing.T) {
 	require.False(t, h.answer(h.asks(proposing(id, "approve", "")), accept).IsError)
 	r = again(q, accept)
 	assert.True(t, r.IsError, "who declined has not approved, even where another did")
-	assert.Contains(t, r.text(), "an earlier call answered the question. The recorded review is a human_approved event by human alice@acme.example of decision "+id+".")
+	assert.Contains(t, r.text(), "an earlier call answered the question. The recorded review is a human_approved event of decision "+id+" by human alice@acme.example.")
 
 	q = h.asks(proposing(h.waiting(), "approve", ""))
 	s.answerWith("/review", 409, "application/json", `{"detail":"Decision already reviewed"}`)
@@ -505,7 +505,7 @@ func TestAUsedQuestionIsAnsweredFromTheLedger(t *testing.T) {
 	assert.Contains(t, again(q, accept).text(), "it is unclear whether that recorded the review of decision ")
 }
 
-// TestAnAnswerThatComesTwiceAtOnce: the second waits for the first, and is told the same.
+// TestAnAnswerThatComesTwiceAtOnce: the second waits for the first, and gets the same result.
 func TestAnAnswerThatComesTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -532,7 +532,7 @@ func TestAnAnswerThatComesTwiceAtOnce(t *testing.T) {
 	})
 }
 
-// TestNobodyIsAskedInVain: what LoopGrid would refuse is told before a person is asked.
+// TestNobodyIsAskedInVain: a review that LoopGrid would refuse fails before a person is asked.
 func TestNobodyIsAskedInVain(t *testing.T) {
 	t.Parallel()
 	for _, era := range eras() {
@@ -590,7 +590,7 @@ func TestNobodyIsAskedInVain(t *testing.T) {
 			}
 
 			s.answerWith("/api/v1/reviews", 404, "application/json", `{"detail":"Not Found"}`)
-			h.asks(proposing(id, "approve", "")) // a service without the route may still take the review
+			h.asks(proposing(id, "approve", "")) // a service without the route may still accept the review
 
 			for _, scopes := range [][]string{{"ingest"}, {"ingest", "read"}, {"ingest", "read", "review"}} {
 				s := newService(t)
@@ -695,7 +695,7 @@ func TestWhoConfirms(t *testing.T) {
 					assert.Equal(t, "host", r.str(t, "human_confirmation"))
 					assert.Contains(t, h.log.String(), "decision_id="+id+" action=approve human_confirmation=host")
 					warning := "With LOOPGRID_MCP_REVIEW_CONFIRMATION=required, nothing would be recorded here."
-					if tt.confirmation == "host" { // the operator wants it so
+					if tt.confirmation == "host" { // as the operator chose
 						assert.NotContains(t, r.member(t, "warnings"), "no_form_shown")
 					} else {
 						assert.Contains(t, r.member(t, "warnings"), "no_form_shown")
@@ -723,7 +723,7 @@ func TestABrokenConfirmationAsksNobody(t *testing.T) {
 	}
 }
 
-// TestARequestIsServedByTheVersionItNames: what initialize said of the client does not count for a request that speaks for itself.
+// TestARequestIsServedByTheVersionItNames: what initialize said about the client does not apply to a request that names its own version.
 func TestARequestIsServedByTheVersionItNames(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -754,7 +754,7 @@ func TestTheModelsReasonIsNotWhatIsWarnedOf(t *testing.T) {
 	}
 }
 
-// TestALostAnswerOfLoopGrid: a review that was recorded although the connection ended is found, also where a person was asked.
+// TestALostAnswerOfLoopGrid: a review that was recorded although the connection ended is found, even if a person was asked.
 func TestALostAnswerOfLoopGrid(t *testing.T) {
 	t.Parallel()
 	for _, era := range eras() {
@@ -775,7 +775,7 @@ func TestALostAnswerOfLoopGrid(t *testing.T) {
 	}
 }
 
-// TestAPersonTakesTime: thinking is no part of the call's time, and has an end of its own.
+// TestAPersonTakesTime: thinking time does not count towards the call's timeout, and has a limit of its own.
 func TestAPersonTakesTime(t *testing.T) {
 	t.Parallel()
 	for _, era := range eras() {
@@ -821,7 +821,7 @@ func TestAPersonTakesTime(t *testing.T) {
 	}
 }
 
-// TestTheEndOfTheInputEndsAQuestion: nobody can answer any more. What was answered is recorded.
+// TestTheEndOfTheInputEndsAQuestion: nobody can answer it afterwards. What was answered before is recorded.
 func TestTheEndOfTheInputEndsAQuestion(t *testing.T) {
 	t.Parallel()
 	const accept = `{"action":"accept","content":{"action":"approve"}}`
@@ -861,7 +861,7 @@ func TestTheEndOfTheInputEndsAQuestion(t *testing.T) {
 				h := openReview(t, s, legacy, forms)
 				q := h.asks(proposing(h.waiting(), "approve", ""))
 				other := h.callLine("200", "loopgrid.record_decision", `{"decision_type":"t","proposed_action":{}}`, "")
-				go func() { // the review has to wait for the turn of the other write
+				go func() { // the review must wait for the other write
 					_, _ = io.WriteString(h.in, other+"\n"+`{"jsonrpc":"2.0","id":`+string(q.id)+`,"result":`+accept+"}\n")
 					_ = h.in.Close()
 				}()
@@ -889,7 +889,7 @@ func TestTheEndOfTheInputEndsAQuestion(t *testing.T) {
 	})
 }
 
-// TestACancelledQuestion: the host takes its call back while the person thinks.
+// TestACancelledQuestion: the host cancels its call while the person is thinking.
 func TestACancelledQuestion(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -905,7 +905,7 @@ func TestACancelledQuestion(t *testing.T) {
 	require.False(t, h.answer(h.asks(proposing(id, "approve", "")), `{"action":"accept","content":{"action":"approve"}}`).IsError)
 }
 
-// TestProgressWhileAPersonThinks: a host that resets its time-out on progress waits for the person.
+// TestProgressWhileAPersonThinks: a host that resets its timeout on progress waits for the person.
 func TestProgressWhileAPersonThinks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -941,7 +941,7 @@ func TestProgressWhileAPersonThinks(t *testing.T) {
 	})
 }
 
-// TestOtherCallsGoOnWhileAPersonThinks: a question holds no turn at the ledger.
+// TestOtherCallsGoOnWhileAPersonThinks: a question does not hold the turn to write.
 func TestOtherCallsGoOnWhileAPersonThinks(t *testing.T) {
 	t.Parallel()
 	for _, era := range eras() {
@@ -960,7 +960,7 @@ func TestOtherCallsGoOnWhileAPersonThinks(t *testing.T) {
 	}
 }
 
-// TestTheOfficialClient drives the bridge by the handler that a host writes with the official Go SDK.
+// TestTheOfficialClient drives the bridge with the handler that a host would write with the official Go SDK.
 func TestTheOfficialClient(t *testing.T) {
 	t.Parallel()
 	for _, era := range eras() {
@@ -1014,7 +1014,7 @@ func TestTheOfficialClient(t *testing.T) {
 	}
 }
 
-// TestTheForm has the texts that persons read, of actions that a model wrote to be approved.
+// TestTheForm shows the texts that people read, for actions that a model wrote to get approval.
 func TestTheForm(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -1059,7 +1059,7 @@ func TestTheForm(t *testing.T) {
 	golden(t, "review/form-reject.txt", []byte(normal(h.asks(proposing(h.waiting(), "reject", "Too much.")).message)+"\n"))
 }
 
-// TestTheFormShowsWhoReviews: the operator's words are shown whole, whatever is in them.
+// TestTheFormShowsWhoReviews: the operator's reviewer is shown in full, whatever it contains.
 func TestTheFormShowsWhoReviews(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -1101,12 +1101,12 @@ func TestThePolicyInTheForm(t *testing.T) {
 	assert.True(t, slices.ContainsFunc(s.sentSince(0), func(r sent) bool { return r.path == "/api/v1/reviews" && r.query == "workspace_id=default" }))
 }
 
-// TestAReviewWithoutAnAnswerOfLoopGrid: the route takes no key, so LoopGrid is asked what became of it, and it is not posted again.
+// TestAReviewWithoutAnAnswerOfLoopGrid: the route takes no key, so the decision is read, and the review is not posted again.
 func TestAReviewWithoutAnAnswerOfLoopGrid(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		lost func(s *service, id string) // what happens besides to the review that is lost
+		lost func(s *service, id string) // what else happens to the lost review
 		want string
 	}{
 		{
@@ -1116,7 +1116,7 @@ func TestAReviewWithoutAnAnswerOfLoopGrid(t *testing.T) {
 		},
 		{"another was there first", func(s *service, id string) {
 			appendEvent(s.t, s, id, `{"event_type":"human_rejected","actor_type":"human","actor_id":"bob","payload":{"approved":false}}`)
-		}, "Not recorded: the review of decision dec_ID. Another review is recorded: a human_rejected event by human bob of decision dec_ID."},
+		}, "Not recorded: the review of decision dec_ID. Another review is recorded: a human_rejected event of decision dec_ID by human bob."},
 		{
 			"it cannot be looked up", nil,
 			"Outcome unknown: the review of decision dec_ID may or may not be recorded. The connection to LoopGrid ended before POST /api/v1/decisions/{id}/review was answered (at loopgrid.test:80).\n" +
@@ -1164,7 +1164,7 @@ func TestAReviewWithoutAnAnswerOfLoopGrid(t *testing.T) {
 	}
 }
 
-// TestAReviewThatDoesNotGetItsTurn: the answer of the person has been given, and is told to be lost.
+// TestAReviewThatDoesNotGetItsTurn: the person has answered, and the error says that the answer was not recorded.
 func TestAReviewThatDoesNotGetItsTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -1189,7 +1189,7 @@ func TestAReviewThatDoesNotGetItsTurn(t *testing.T) {
 	})
 }
 
-// TestTheServerEndsWhileAnAnswerIsRecorded: who asks for it a second time is told where to look.
+// TestTheServerEndsWhileAnAnswerIsRecorded: a second call with the same answer says where to look.
 func TestTheServerEndsWhileAnAnswerIsRecorded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -1210,7 +1210,7 @@ func TestTheServerEndsWhileAnAnswerIsRecorded(t *testing.T) {
 	})
 }
 
-// A form is cut line by line: a key that is cut is hidden as well.
+// A form is cut line by line: a key that is cut is hidden too.
 func TestTheKeyIsHiddenInTheForm(t *testing.T) {
 	t.Parallel()
 	for _, era := range []string{legacy, modern} {

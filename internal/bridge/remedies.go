@@ -57,11 +57,11 @@ func (c *call) describe(e *loopgrid.Event) string {
 	if e.EventType != "" {
 		text = withArticle(c.word(e.EventType)) + " event"
 	}
-	if e.ActorID != "" {
-		text += " by " + c.word(e.ActorType) + " " + c.word(e.ActorID)
-	}
 	if e.DecisionID != "" {
 		text += " of decision " + c.word(e.DecisionID)
+	}
+	if e.ActorID != "" {
+		text += " by " + c.word(e.ActorType) + " " + c.word(e.ActorID)
 	}
 	return text
 }
@@ -74,7 +74,7 @@ func withArticle(noun string) string {
 	return "a " + noun
 }
 
-// writeFailed is the error of a write that is not known to be recorded.
+// writeFailed is the error of a write that was not recorded, or whose outcome is unknown.
 func (c *call) writeFailed(what string, err error, key string) *mcp.CallToolResult {
 	c.failedWith(loopgrid.OutcomeOf(err).String(), err)
 	if loopgrid.OutcomeOf(err) == loopgrid.Unknown {
@@ -174,7 +174,7 @@ func (c *call) remedy(err error) string {
 
 func (c *call) remedyForAnswer(e *loopgrid.APIError) string {
 	switch {
-	case e.Remedy() != "":
+	case e.InFront && e.Remedy() != "":
 		return e.Remedy()
 	case e.Status == http.StatusUnauthorized && !c.settings.ServiceKey.IsSet():
 		return sentences("LoopGrid requires a key: the operator must set LOOPGRID_SERVICE_KEY.", c.settings.KeyNote())
@@ -186,8 +186,8 @@ func (c *call) remedyForAnswer(e *loopgrid.APIError) string {
 		return "Check decision_id: it must be one that " + c.toolName("record_decision") + " returned from this LoopGrid."
 	case isPolicyMissing(e):
 		return "The workspace has no active policy of that name: check policy_id, or ask the operator for one."
-	case e.Status == http.StatusNotFound:
-		return "The operator should check LOOPGRID_BASE_URL: the service there does not know this route."
+	case e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed:
+		return "The operator should check LOOPGRID_BASE_URL: the service there does not have this route."
 	case e.Status == http.StatusConflict:
 		return c.remedyForConflict(e.Code)
 	case e.Status == http.StatusRequestEntityTooLarge:
@@ -196,6 +196,8 @@ func (c *call) remedyForAnswer(e *loopgrid.APIError) string {
 		return "LoopGrid rejected these values: correct them and call again."
 	case e.Status == http.StatusTooManyRequests:
 		return fmt.Sprintf("LoopGrid limits the rate of requests: call again in %d s.", int(e.RetryAfter.Seconds())+1)
+	case e.Status < http.StatusInternalServerError:
+		return "This version of loopgrid-mcp does not know this answer: the operator should check LoopGrid's log."
 	default:
 		return "LoopGrid failed: the operator should check its log."
 	}

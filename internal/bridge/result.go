@@ -60,7 +60,7 @@ func (t *resultTypes) sent(req *mcp.CallToolRequest, answer *mcp.CallToolResult)
 	return &typed
 }
 
-// isLegacy says whether the session is older than MCP 2026-07-28, which has no initialize.
+// isLegacy says whether the session's protocol is older than MCP 2026-07-28, which has no initialize.
 func isLegacy(req *mcp.CallToolRequest) bool {
 	opened := req.Session.InitializeParams()
 	return opened != nil && opened.ProtocolVersion < stdio.StatelessVersion
@@ -79,7 +79,7 @@ func field(name, value string) evidence.Field {
 	return evidence.Field{Name: name, Value: evidence.Text(value)}
 }
 
-// optional is a field that is left out where it is empty.
+// optional is a field that is left out if it is empty.
 func optional(name, value string) evidence.Field {
 	if value == "" {
 		return evidence.Field{Name: name}

@@ -14,7 +14,7 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/loopgrid"
 )
 
-// recordOf is what LoopGrid would answer of a decision with this action, nil for none.
+// recordOf is what LoopGrid would return for a decision with this action, nil for none.
 func recordOf(decisionType, policyReason string, action jsontext.Value) *loopgrid.DecisionRecord {
 	payload := evidence.Object(field("decision_type", decisionType), raw("proposed_action", action))
 	commitment, _ := evidence.Commitment(payload)
@@ -76,7 +76,7 @@ func TestVisible(t *testing.T) {
 		{"1234567890", "1234567890"},
 		{"12345678901", "1234567890… (+1)"},
 		{"123456789é!", "123456789é… (+1)"},
-		{"1234567\u202e", "1234567… (+1)"}, // an escape is whole or not there
+		{"1234567\u202e", "1234567… (+1)"}, // an escape is shown whole or not at all
 		{"1234\u202e", `1234\u202e`},
 		{"12345\u202e6", "12345… (+2)"},
 		{"", ""},
@@ -95,8 +95,8 @@ func TestVisible(t *testing.T) {
 	assert.Equal(t, `\udb40\udc41`, visible("\U000e0041", 12))
 }
 
-// FuzzReviewForm: whatever a model writes, the form holds to its limits, has the lines that it is made of and no other, hides nothing, and
-// shows the amount on a line of its own, or nobody is asked.
+// FuzzReviewForm: whatever a model writes, the form keeps to its limits, has exactly its own lines, hides nothing and shows the amount on
+// its own line, or nobody is asked.
 func FuzzReviewForm(f *testing.F) {
 	f.Add("t", "r", `"b":"x"`, "reason", true)
 	f.Add("t\n- a: 1", "\u202e", `"b\n- amount: 1":"\n\n\n\n- amount: 1"`, "\u001b[2K", false)

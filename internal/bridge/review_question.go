@@ -85,9 +85,14 @@ func (c *call) notWaiting(record *loopgrid.DecisionRecord) *mcp.CallToolResult {
 		return c.notAsked("it has already been reviewed ("+c.describe(event)+").", c.remedyForConflict("review_already_recorded"))
 	}
 	if firstOf(record, "policy_evaluated") == nil {
-		return c.notAsked("it has no policy result that requires a review.")
+		return c.notAsked("it has no policy result that requires a review.", c.expectedNext())
 	}
-	return c.notAsked("it is not awaiting a review; its state is " + c.word(record.State) + ".")
+	return c.notAsked("it is not awaiting a review; its state is "+c.word(record.State)+".", c.expectedNext())
+}
+
+// expectedNext points to the lifecycle of the decision.
+func (c *call) expectedNext() string {
+	return c.toolName("get_evidence") + " shows what is expected next."
 }
 
 const (

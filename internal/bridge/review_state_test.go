@@ -61,7 +61,7 @@ func TestAQuestionIsAnsweredOnce(t *testing.T) {
 	assert.Same(t, a, q.earlier(id))
 }
 
-// TestFewAnsweredQuestionsAreRemembered: and one that is forgotten is not open again.
+// TestFewAnsweredQuestionsAreRemembered: a forgotten one does not reopen.
 func TestFewAnsweredQuestionsAreRemembered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -97,7 +97,7 @@ func TestFewAnsweredQuestionsAreRemembered(t *testing.T) {
 	})
 }
 
-// FuzzReviewState: nothing opens that was not sealed, and nothing under other arguments than those it was sealed for.
+// FuzzReviewState: only a sealed state opens, and only with the arguments it was sealed for.
 func FuzzReviewState(f *testing.F) {
 	f.Add("", 0, 0, "", "dec_1", "approve", "r")
 	f.Add("AAAA", 0, 75, "AAAA", "dec_1", "approve", "r")

@@ -33,7 +33,7 @@ func TestAFaultInAToolIsAToolError(t *testing.T) {
 	} {
 		text := x.fails("loopgrid."+tool, `{}`)
 		assert.Equal(t, "Not recorded: loopgrid-mcp failed with an internal error; "+what+".\nNothing was recorded.", text)
-		x.ok("loopgrid.record_decision", `{"decision_type":"t","proposed_action":{}}`) // the session goes on, and no turn is kept
+		x.ok("loopgrid.record_decision", `{"decision_type":"t","proposed_action":{}}`) // the session continues, and no turn is held
 	}
 	assert.Equal(t, `{"a":720.0,"a":1}`, x.call("loopgrid.twice", `{}`).text(), "what a service sends is passed on as it is")
 	log := x.log.String()
@@ -79,7 +79,7 @@ func TestEveryCallIsLoggedWithoutItsArguments(t *testing.T) {
 	assert.NotContains(t, x.log.String(), "secret")
 }
 
-// TestTraceContext: a well-formed one goes on with every request of its call, and nothing else of _meta does.
+// TestTraceContext: a well-formed one is sent with every request of its call; nothing else in _meta is.
 func TestTraceContext(t *testing.T) {
 	t.Parallel()
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

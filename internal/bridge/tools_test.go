@@ -98,6 +98,7 @@ func TestAnswersOfTheService(t *testing.T) {
 		{"403", jsonType, `{"detail":"API key does not belong to this workspace"}`, 403, nil},
 		{"404 decision", jsonType, `{"detail":"Decision not found"}`, 404, nil},
 		{"404 route", jsonType, `{"detail":"Not Found"}`, 404, nil},
+		{"405", jsonType, `{"detail":"Method Not Allowed"}`, 405, nil},
 		{"409 without code", jsonType, `{"detail":"Decision already reviewed"}`, 409, nil},
 		{"413", jsonType, `{"detail":"Request body too large","max_bytes":2000000}`, 413, nil},
 		{"422", jsonType, `{"detail":[{"type":"string_too_long","loc":["body","actor_id"],"msg":"String should have at most 160 characters","input":"PRIVATE"},{"type":"missing","loc":["body"],"msg":"Field required","input":{"a":"PRIVATE"}}]}`, 422, nil},

@@ -26,6 +26,9 @@ import (
 // Everything is measured once, of the real programs; the figures do not matter here.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
+	if os.Getenv("LOOPGRID_BENCH_TEST") == "" {
+		t.Skip("it builds programs and takes half a minute: make bench-test")
+	}
 	binary, err := launch.Build(t.Context(), t.TempDir(), launch.Program)
 	require.NoError(t, err)
 	tiny := amounts{
