@@ -539,7 +539,8 @@ func TestNoPieceOfTheKeyIsShown(t *testing.T) {
 		} {
 			s.answerWith("", status, "application/json", body)
 			for _, call := range [][2]string{
-				{"loopgrid.record_action", `{"decision_id":"dec_1","tool":"t"}`}, {"loopgrid.record_action", `{"decision_id":"dec_1","tool":"t","idempotency_key":"k"}`},
+				{"loopgrid.record_action", `{"decision_id":"dec_1","tool":"t"}`},
+				{"loopgrid.record_action", `{"decision_id":"dec_1","tool":"t","idempotency_key":"k"}`},
 				{"loopgrid.verify_evidence", `{"decision_id":"dec_1"}`},
 			} {
 				answer, err := json.Marshal(x.call(call[0], call[1]))
