@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -98,6 +99,18 @@ func TestTheLogNamesTheCause(t *testing.T) {
 	x.fails("loopgrid.get_evidence", `{"decision_id":"dec_1"}`)
 	assert.Equal(t, 3, strings.Count(x.log.String(), `cause="status 401"`), x.log)
 	assert.NotContains(t, x.log.String(), "PRIVATE")
+}
+
+// A text about the key names the variable that it comes from.
+func TestARefusedKeyFromAFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(path, []byte("lg_live_no-such-key"), 0o600))
+	x, s := open(t, "LOOPGRID_SERVICE_KEY_FILE="+path)
+	s.answerWith("", http.StatusUnauthorized, "application/json", `{"detail":"no"}`)
+	assert.Contains(t, x.fails("loopgrid.record_action", `{"decision_id":"dec_1","tool":"t"}`), "\nThe operator must check LOOPGRID_SERVICE_KEY_FILE: the key is wrong, ")
+	s.answerWith("", http.StatusForbidden, "application/json", `{"detail":"API key does not belong to this workspace"}`)
+	assert.Contains(t, x.fails("loopgrid.verify_evidence", `{"decision_id":"dec_1"}`), "\nThe operator must make LOOPGRID_SERVICE_KEY_FILE and LOOPGRID_WORKSPACE match: ")
 }
 
 func TestALostReadCanBeCalledAgain(t *testing.T) {

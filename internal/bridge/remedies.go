@@ -179,9 +179,9 @@ func (c *call) remedyForAnswer(e *loopgrid.APIError) string {
 	case e.Status == http.StatusUnauthorized && !c.settings.ServiceKey.IsSet():
 		return sentences("LoopGrid requires a key: the operator must set LOOPGRID_SERVICE_KEY.", c.settings.KeyNote())
 	case e.Status == http.StatusUnauthorized:
-		return sentences("The operator must check LOOPGRID_SERVICE_KEY: the key is wrong, revoked or expired, or lacks the scope that LoopGrid names.", c.settings.KeyNote())
+		return sentences("The operator must check "+c.settings.KeyVariable()+": the key is wrong, revoked or expired, or lacks the scope that LoopGrid names.", c.settings.KeyNote())
 	case e.Status == http.StatusForbidden:
-		return "The operator must make LOOPGRID_SERVICE_KEY and LOOPGRID_WORKSPACE match: the key belongs to another workspace."
+		return "The operator must make " + c.settings.KeyVariable() + " and LOOPGRID_WORKSPACE match: the key belongs to another workspace."
 	case e.Status == http.StatusNotFound && e.Detail == "Decision not found":
 		return "Check decision_id: it must be one that " + c.toolName("record_decision") + " returned from this LoopGrid."
 	case isPolicyMissing(e):

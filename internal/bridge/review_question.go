@@ -51,7 +51,7 @@ func (c *call) ask(ctx context.Context, p proposal) *mcp.CallToolResult {
 	// Any other failure here may be over by the time the answer arrives.
 	if access, _ := c.client.ProbeReview(ctx); access == loopgrid.AccessDenied || access == loopgrid.AccessElsewhere {
 		return c.notAsked("LoopGrid accepts no reviews with this service key.",
-			sentences("The operator must set LOOPGRID_SERVICE_KEY to a key of this workspace with the scope review.", c.settings.KeyNote()), inLoopGrid)
+			sentences("The operator must "+c.settings.UseKey("a key of this workspace with the scope review")+".", c.settings.KeyNote()), inLoopGrid)
 	}
 	question := &mcp.ElicitParams{Mode: "form", Message: form.message, RequestedSchema: json.RawMessage(form.schema)}
 	if !isLegacy(c.req) {

@@ -224,7 +224,7 @@ func (d *doctor) checkAccess(probes []probe) (unusable string) {
 		}
 		return n
 	}
-	remedy := join("Set LOOPGRID_SERVICE_KEY to "+d.goodKey()+"; LoopGrid's operator can make one.", d.settings.KeyNote())
+	remedy := join(d.useGoodKey(), d.settings.KeyNote())
 	switch granted, denied := count(loopgrid.AccessGranted), count(loopgrid.AccessDenied); {
 	case count(loopgrid.AccessElsewhere) > 0:
 		d.fail(idKey, "service key: it belongs to another workspace than "+d.settings.Workspace,
@@ -253,6 +253,12 @@ func (d *doctor) goodKey() string {
 	return fmt.Sprintf("a key of workspace %s with the scopes %s", d.settings.Workspace, scopes)
 }
 
+// useGoodKey says how the operator gives this program a good key.
+func (d *doctor) useGoodKey() string {
+	use := d.settings.UseKey(d.goodKey())
+	return strings.ToUpper(use[:1]) + use[1:] + "; LoopGrid's operator can make one."
+}
+
 // checkScope compares a scope of an accepted key with what the set-up needs.
 func (d *doctor) checkScope(p probe, admin bool) {
 	text := "scope " + p.scope + ": "
@@ -267,7 +273,7 @@ func (d *doctor) checkScope(p probe, admin bool) {
 		d.warn(p.id, text+"yes, but the review tool is off: the key may do more than this program needs",
 			"Use a key with the scopes ingest and read only.")
 	case p.needed:
-		d.fail(p.id, text+"missing, so "+missing(p.scope), "Set LOOPGRID_SERVICE_KEY to "+d.goodKey()+"; LoopGrid's operator can make one.")
+		d.fail(p.id, text+"missing, so "+missing(p.scope), d.useGoodKey())
 	default:
 		d.ok(p.id, text+"no, and not needed")
 	}

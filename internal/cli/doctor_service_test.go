@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -130,6 +132,21 @@ func TestDoctorTellsKeysApart(t *testing.T) {
 			assert.NotContains(t, out, "dec_")
 		})
 	}
+}
+
+// The two variables of the key exclude each other, so the remedy names the one that is set.
+func TestDoctorWithARefusedKeyFromAFile(t *testing.T) {
+	s := sandbox.New(sandbox.Options{Auth: true})
+	quiet(t)
+	recordsNothing(t, s)
+	t.Setenv("LOOPGRID_BASE_URL", serve(t, s))
+	path := filepath.Join(t.TempDir(), "key")
+	require.NoError(t, os.WriteFile(path, []byte("lg_live_no-such-key"), 0o600))
+	t.Setenv("LOOPGRID_SERVICE_KEY_FILE", path)
+	code, out := examine(t)
+	assert.Equal(t, 1, code)
+	assert.Contains(t, out, "[FAIL] service key: refused; ")
+	assert.Contains(t, out, "\n  → Write a key of workspace default with the scopes ingest and read into the file that LOOPGRID_SERVICE_KEY_FILE names; LoopGrid's operator can make one.\n")
 }
 
 func TestDoctorWhereNoKeyIsNeeded(t *testing.T) {

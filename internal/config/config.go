@@ -204,6 +204,23 @@ func (s Settings) KeyNote() string {
 	return ""
 }
 
+// KeyVariable returns the name of the variable that the service key comes from, for texts that say where to look: that of the key itself
+// where there is none.
+func (s Settings) KeyVariable() string {
+	if s.RereadServiceKey != nil {
+		return serviceKeyFile
+	}
+	return serviceKey
+}
+
+// UseKey says how an operator gives this program another key, in lower case and without a full stop. The two variables exclude each other.
+func (s Settings) UseKey(key string) string {
+	if s.RereadServiceKey != nil {
+		return "write " + key + " into the file that " + serviceKeyFile + " names"
+	}
+	return "set " + serviceKey + " to " + key
+}
+
 // byName sorts an environment into a map. The first of two equal names counts, as
 // in [os.LookupEnv].
 func byName(environ []string) map[string]string {

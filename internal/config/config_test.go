@@ -657,6 +657,17 @@ func TestSettings_KeyNote(t *testing.T) {
 		quoted.KeyNote())
 }
 
+func TestSettings_KeyVariable(t *testing.T) {
+	t.Parallel()
+
+	s := load(t, "LOOPGRID_SERVICE_KEY=lg_live_1234567890")
+	assert.Equal(t, "LOOPGRID_SERVICE_KEY", s.KeyVariable())
+	assert.Equal(t, "set LOOPGRID_SERVICE_KEY to a new key", s.UseKey("a new key"))
+	s = load(t, "LOOPGRID_SERVICE_KEY_FILE="+writeFile(t, "key", "lg_live_1234567890"))
+	assert.Equal(t, "LOOPGRID_SERVICE_KEY_FILE", s.KeyVariable())
+	assert.Equal(t, "write a new key into the file that LOOPGRID_SERVICE_KEY_FILE names", s.UseKey("a new key"))
+}
+
 func TestSecret_IsShownNowhere(t *testing.T) {
 	t.Parallel()
 

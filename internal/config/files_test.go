@@ -78,6 +78,9 @@ func TestServiceKeyFile_Messages(t *testing.T) {
 			problem + "names %s, which holds a character that no key has (character 10 is not printable ASCII).", "  → Copy the key again, as one line.",
 		}},
 		{"placeholder", "${KEY}", []string{problem + "names %s, which holds a placeholder that nothing filled in.", "  → Write the service key itself into the file."}},
+		{"line of an env file", "export LOOPGRID_SERVICE_KEY='lg_live_1'\n", []string{problem + "names %s, which begins with the name of a variable.", "  → Write the key alone into the file."}},
+		{"key with an equals sign", "bG9vcGdyaWQtMTIzNDU2Nzg=", []string{}},
+		{"line of YAML", "LOOPGRID_SERVICE_KEY: lg_live_1\n", []string{problem + "names %s, which begins with the name of a variable.", "  → Write the key alone into the file."}},
 		{"example", "<YOUR_KEY>", []string{problem + "names %s, which still holds the text of an example.", "  → Write the service key into the file."}},
 		{"quoted", `"lg_live_1234567890"`, []string{
 			"warning LOOPGRID_SERVICE_KEY_FILE: LOOPGRID_SERVICE_KEY_FILE names %s, which holds the key in quotation marks; they were taken off.",

@@ -89,6 +89,8 @@ func (f file) readKey() (key Secret, notes []fault, wrong *fault) {
 		return Secret{}, nil, &fault{where + "still holds the text of an example", "Write the service key into the file."}
 	case isPlaceholder(value.text):
 		return Secret{}, nil, &fault{where + "holds a placeholder that nothing filled in", "Write the service key itself into the file."}
+	case isAssignment(value.text):
+		return Secret{}, nil, &fault{where + "begins with the name of a variable", "Write the key alone into the file."}
 	}
 	key, wrong = parseServiceKey(value.text)
 	if wrong != nil {
@@ -103,4 +105,11 @@ func (f file) readKey() (key Secret, notes []fault, wrong *fault) {
 	}
 
 	return key, notes, nil
+}
+
+// isAssignment says whether a text is a line of an env file, or of YAML, that sets the service key. Taken as the key, it would hide the
+// name of the variable in every text for the operator.
+func isAssignment(text string) bool {
+	name, _, found := strings.Cut(strings.Replace(text, ":", "=", 1), "=")
+	return found && strings.HasPrefix(strings.TrimPrefix(name, "export "), serviceKey)
 }

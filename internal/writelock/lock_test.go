@@ -368,7 +368,7 @@ func TestTicketLockStopsWithItsContext(t *testing.T) {
 	}{
 		"in the queue": {
 			func(t *testing.T, l *Lock) { t.Helper(); locked(t, l) },
-			waitQueue, "nothing was sent in time: earlier writes of this process are not finished",
+			waitQueue, "nothing was sent in time: earlier writes of this process are not finished; call again later",
 		},
 		"in the queue of an unsettled ledger": {
 			func(t *testing.T, l *Lock) {
@@ -427,7 +427,7 @@ func TestTicketLockGivesUpWaitingForAnotherProcess(t *testing.T) {
 
 	ticket := l.Enter()
 	err := ticket.Lock(within(t, 20*time.Millisecond), Claim{})
-	require.EqualError(t, err, "nothing was sent in time: another process is writing to this LoopGrid")
+	require.EqualError(t, err, "nothing was sent in time: another process is writing to this LoopGrid; call again later")
 	ticket.Leave()
 	abandoned := l.file.waiting()
 	require.Empty(t, abandoned, "nothing interrupts a wait for a file lock")

@@ -52,7 +52,7 @@ func TestNothingIsSentToAStalledService(t *testing.T) {
 					hasty := l.Enter()
 					err := hasty.Lock(within(t, 4*time.Second), Claim{})
 					require.EqualError(t, err, "nothing was sent in time: an earlier write got no answer and may still be running in LoopGrid, "+
-						"which has not answered anything since. Nothing is sent before it does")
+						"which has not answered anything since. Nothing is sent before it does: the operator should check that LoopGrid is running")
 					hasty.Leave()
 				}
 				second := l.Enter()

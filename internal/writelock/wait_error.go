@@ -44,7 +44,7 @@ func (e *WaitError) Error() string {
 	switch {
 	case e.wait == waitNone:
 	case e.silent:
-		what += ": an earlier write got no answer and may still be running in LoopGrid, which has not answered anything since. Nothing is sent before it does"
+		what += ": an earlier write got no answer and may still be running in LoopGrid, which has not answered anything since. Nothing is sent before it does: the operator should check that LoopGrid is running"
 	case e.wait == waitQueue:
 		what += ": earlier writes of this process are not finished"
 	case e.wait == waitFile:
@@ -52,8 +52,11 @@ func (e *WaitError) Error() string {
 	case e.wait == waitSettled:
 		what += ": an earlier write got no answer and may still be running in LoopGrid"
 	}
-	if s := e.CallAgainIn(); s > 0 {
+	switch s := e.CallAgainIn(); {
+	case s > 0:
 		what += fmt.Sprintf("; call again in %d s", s)
+	case !e.silent && e.wait != waitNone && errors.Is(e.cause, context.DeadlineExceeded):
+		what += "; call again later"
 	}
 	return what
 }
