@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,7 +18,7 @@ type progress struct {
 	token   any
 	steps   chan string
 	done    chan struct{}
-	ended   sync.WaitGroup
+	ended   chan struct{} // closed when no notification is being sent
 	// received counts the bytes of a bundle as they arrive.
 	received atomic.Int64
 }
@@ -30,12 +29,13 @@ func startProgress(ctx context.Context, req *mcp.CallToolRequest, hide *keyHider
 	if token == nil || req.Session == nil {
 		return nil
 	}
-	p := &progress{session: req.Session, hide: hide, token: token, steps: make(chan string), done: make(chan struct{})}
-	p.ended.Go(func() { p.notify(ctx) })
+	p := &progress{session: req.Session, hide: hide, token: token, steps: make(chan string), done: make(chan struct{}), ended: make(chan struct{})}
+	go p.notify(ctx)
 	return p
 }
 
 func (p *progress) notify(ctx context.Context) {
+	defer close(p.ended)
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	message, count := "waiting for LoopGrid", 0.0
@@ -47,12 +47,12 @@ func (p *progress) notify(ctx context.Context) {
 		case <-ticker.C:
 		}
 		count++
-		told := message
+		shown := message
 		if n := p.received.Load(); n > 0 {
-			told = fmt.Sprintf("%s: %.1f MB so far", message, float64(n)/1e6)
+			shown = fmt.Sprintf("%s: %.1f MB so far", message, float64(n)/1e6)
 		}
 		// The transport notices when the client can no longer be reached.
-		_ = p.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: count, Message: p.hide.text(told)})
+		_ = p.session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: p.token, Progress: count, Message: p.hide.text(shown)})
 	}
 }
 
@@ -73,7 +73,7 @@ func (p *progress) stop() {
 		return
 	}
 	close(p.done)
-	p.ended.Wait()
+	<-p.ended
 }
 
 // counting returns a reader of a bundle that reports progress in bytes.
