@@ -181,11 +181,11 @@ func (s *setup) addSettings(given []string) (warnings []string, err error) {
 		_, twice := values[name]
 		switch {
 		case !slices.ContainsFunc(config.Variables(), func(v config.Variable) bool { return v.Name == name }):
-			if !strings.HasPrefix(name, "LOOPGRID_") {
-				name = "" // it may be a value that was given without its name
+			allowed := strings.Join(variableNames(), ", ")
+			if !strings.HasPrefix(name, "LOOPGRID_") { // it may be a key that was given without its name
+				return nil, fmt.Errorf("--env takes NAME=VALUE or NAME, and what was given does not begin with a variable of loopgrid-mcp; the allowed ones are %s", allowed)
 			}
-			return nil, fmt.Errorf("--env %s: not a variable of loopgrid-mcp%s; the allowed ones are %s",
-				name, didYouMean(name, variableNames()), strings.Join(variableNames(), ", "))
+			return nil, fmt.Errorf("--env %s: not a variable of loopgrid-mcp%s; the allowed ones are %s", name, didYouMean(name, variableNames()), allowed)
 		case twice:
 			return nil, fmt.Errorf("--env %s: given twice", name)
 		case valued && value == "":

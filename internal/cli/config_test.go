@@ -412,7 +412,7 @@ func TestConfig_Refuses(t *testing.T) {
 		"unknown flag":          {[]string{"codex", "--write"}, "config: flag provided but not defined: -write"},
 		"mistyped host":         {[]string{"Cursor"}, `config: unknown host "Cursor"; did you mean cursor?; the known ones are claude-code, `},
 		"unknown variable":      {[]string{"codex", "--env", "LOOPGRID_URL=x"}, "config: --env LOOPGRID_URL: not a variable of loopgrid-mcp"},
-		"a key without a name":  {[]string{"codex", "--env", key}, "config: --env : not a variable of loopgrid-mcp"},
+		"a key without a name":  {[]string{"codex", "--env", key}, "config: --env takes NAME=VALUE or NAME, and what was given does not begin with a variable of loopgrid-mcp; the allowed ones are LOOPGRID_BASE_URL, "},
 		"a variable twice":      {[]string{"codex", "--env", "LOOPGRID_WORKSPACE=a", "--env", "LOOPGRID_WORKSPACE=b"}, "given twice"},
 		"no value":              {[]string{"codex", "--env", "LOOPGRID_SERVICE_KEY="}, "--env LOOPGRID_SERVICE_KEY= has no value"},
 		"two lines":             {[]string{"codex", "--env", "LOOPGRID_MCP_REVIEWER_ID=a\nb"}, "the value is not plain text"},

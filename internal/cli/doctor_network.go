@@ -49,7 +49,7 @@ func (d *doctor) diagnoseStatus(ctx context.Context, api *loopgrid.APIError) (te
 		if strange, err := d.client.Inspect(ctx); err == nil && strange.WantsTLS {
 			return fmt.Sprintf("%s asks for https", base), fmt.Sprintf("Set LOOPGRID_BASE_URL to https://%s%s.", base.Host, base.Path)
 		}
-	case api.Status == http.StatusUnauthorized, api.Status == http.StatusForbidden, api.Status == http.StatusProxyAuthRequired, api.InFront && api.Status >= http.StatusInternalServerError:
+	case api.InFront && (api.Status == http.StatusUnauthorized || api.Status == http.StatusForbidden || api.Status == http.StatusProxyAuthRequired || api.Status >= http.StatusInternalServerError):
 		return api.Error(), api.Remedy()
 	}
 	if api.Status >= http.StatusInternalServerError {

@@ -149,6 +149,8 @@ func TestDoctorAnotherService(t *testing.T) {
 		"JSON of another": {page(200, "application/json", `{"status":"UP","service":"billing"}`), `another service answers at \S+/base: it does not call itself loopgrid`, `Check host`},
 		"no such page":    {http.NotFoundHandler(), `\S+/base answers 404 to GET /health, which LoopGrid does not: another service, another base path, or something in between`, `Check host`},
 		"asks to log in":  {page(401, "text/html", "private"), `something in front of LoopGrid answered 401 to GET /health`, `It requires a login of its own`},
+		"asks for a key":  {page(401, "application/json", `{"detail":"No API key found"}`), `\S+/base answers 401 to GET /health, which LoopGrid does not: another service, another base path, or something in between`, `Check host`},
+		"refuses":         {page(403, "application/json", `{"detail":"no"}`), `\S+/base answers 403 to GET /health, which LoopGrid does not: another service, another base path, or something in between`, `Check host`},
 		"gateway":         {page(502, "text/html", "<html>private"), `something in front of LoopGrid answered 502 to GET /health`, `The gateway in front of LoopGrid cannot reach it`},
 		"fails":           {page(500, "text/plain", "private"), `something in front of LoopGrid answered 500 to GET /health`, `The gateway in front of LoopGrid failed`},
 		"to https": {
