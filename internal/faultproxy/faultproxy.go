@@ -106,10 +106,11 @@ func Script(faults ...Fault) Plan {
 // server.
 type Proxy struct {
 	service http.Handler
-	work    sync.WaitGroup
 
-	mu   sync.Mutex
-	plan Plan
+	mu      sync.Mutex
+	plan    Plan
+	running int           // requests that the service is at work on
+	idle    chan struct{} // closed when there are none left; nil while nobody waits
 }
 
 // New returns a proxy in front of a service. For a service behind a URL use [net/http/httputil.NewSingleHostReverseProxy].
@@ -122,8 +123,38 @@ func (p *Proxy) SetPlan(plan Plan) {
 	p.plan = plan
 }
 
-// Wait waits until the service has finished all requests, lagging ones included.
-func (p *Proxy) Wait() { p.work.Wait() }
+// Wait waits until the service has finished all requests, lagging ones included. Others may come meanwhile.
+func (p *Proxy) Wait() {
+	p.mu.Lock()
+	if p.running == 0 {
+		p.mu.Unlock()
+		return
+	}
+	if p.idle == nil {
+		p.idle = make(chan struct{})
+	}
+	idle := p.idle
+	p.mu.Unlock()
+	<-idle
+}
+
+// work has the service work on its own: a client that gives up does not end it.
+func (p *Proxy) work(do func()) {
+	p.mu.Lock()
+	p.running++
+	p.mu.Unlock()
+	go func() {
+		defer func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.running--; p.running == 0 && p.idle != nil {
+				close(p.idle)
+				p.idle = nil
+			}
+		}()
+		do()
+	}()
+}
 
 // RoundTrip sends a request to the service as the plan says.
 func (p *Proxy) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -234,7 +265,7 @@ func (p *Proxy) exchange(r *http.Request, body []byte, connected func()) (*answe
 // serve lets the service handle a request. When the client gives up first, the service goes on.
 func (p *Proxy) serve(r *http.Request, body []byte) (*answer, error) {
 	served := make(chan *answer, 1)
-	p.work.Go(func() { served <- p.handle(r, body) })
+	p.work(func() { served <- p.handle(r, body) })
 	select {
 	case a := <-served:
 		if a == nil {
@@ -247,7 +278,7 @@ func (p *Proxy) serve(r *http.Request, body []byte) (*answer, error) {
 }
 
 func (p *Proxy) serveLater(r *http.Request, body []byte, lag time.Duration) {
-	p.work.Go(func() {
+	p.work(func() {
 		time.Sleep(lag)
 		p.handle(r, body)
 	})

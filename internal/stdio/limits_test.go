@@ -131,6 +131,7 @@ func TestAHostThatLeavesTooMuchUnread(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := newDeafHost(t)
 			h.send(wireCall("1", "echo", `"1"`), wireCall(`"\u0032"`, "echo", `"2"`), fmt.Sprintf(cancel, "1"), fmt.Sprintf(cancel, `"2"`), fmt.Sprintf(cancel, "3"), wireCall("3", "echo", `"3"`))
+			synctest.Wait() // or the host could read before the cancellations are seen
 			require.NoError(t, h.in.Close())
 			lines := h.read()
 			assert.Equal(t, []string{`"3"`}, h.starts()[1:])
