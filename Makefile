@@ -24,7 +24,7 @@ GORELEASER         := bin/goreleaser-$(GORELEASER_VERSION)
 VERSION    := $(shell sed -n 's/^const Version = "\(.*\)"$$/\1/p' internal/cli/version.go)
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test check vet race lint licenses release-check fuzz bench bench-test soak hosts-check host-test page-test update vuln dist dist-reproducible dist-test image-test publish-test validate clean
+.PHONY: help build demo test check vet race lint licenses release-check fuzz bench bench-test model-test soak hosts-check host-test page-test update vuln dist dist-reproducible dist-test image-test publish-test validate clean
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | while IFS='|' read -r name text; do printf '%-16s %s\n' "$$name" "$$text"; done
@@ -74,6 +74,10 @@ fuzz: ## Run each fuzz target for FUZZTIME (30s).
 
 bench: ## Measure the bridge side by side with its references.
 	$(GO) run ./scripts/bench
+
+PROGRAMS ?= 600
+model-test: ## Run PROGRAMS (600) random programs of calls and faults against the ledger; make test runs 100.
+	LOOPGRID_MODEL_PROGRAMS=$(PROGRAMS) $(GO) test -count=1 ./internal/bridge -run '^TestModel$$'
 
 bench-test: ## Test that the benchmark measures everything.
 	LOOPGRID_BENCH_TEST=1 $(GO) test -count=1 ./scripts/bench

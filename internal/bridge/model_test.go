@@ -46,7 +46,7 @@ import (
 // LOOPGRID_MODEL_PROGRAMS is how many programs to run, LOOPGRID_MODEL_SEED the seed of the first: a failing program is rerun by its seed.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	programs, first := fromEnvironment(t, "LOOPGRID_MODEL_PROGRAMS", 300), fromEnvironment(t, "LOOPGRID_MODEL_SEED", 1)
+	programs, first := fromEnvironment(t, "LOOPGRID_MODEL_PROGRAMS", 100), fromEnvironment(t, "LOOPGRID_MODEL_SEED", 1)
 	const chunk = 50
 	for start := first; start < first+programs; start += chunk {
 		end := min(start+chunk, first+programs)
