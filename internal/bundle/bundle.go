@@ -23,7 +23,7 @@ var (
 	ErrNoRoom = errors.New("there is no room for the evidence bundle")
 	// ErrTarget: what has the name of the file is no file that may be replaced, or another program holds it.
 	ErrTarget = errors.New("the evidence file cannot be replaced")
-	// ErrNotWhole: the bytes are not a ZIP that every reader reads in the same way, or lack a part of a bundle.
+	// ErrNotWhole: the bytes are not a ZIP that every reader reads in the same way, or lack a part of a bundle, or differ from what its attestation lists.
 	ErrNotWhole = errors.New("the evidence bundle is not whole")
 	// ErrOtherDecision: the manifest does not name the decision that was asked for.
 	ErrOtherDecision = errors.New("the evidence bundle is not of this decision")

@@ -103,7 +103,8 @@ func attestationOf(entries []zipEntry) string {
 	files := map[string]string{}
 	for _, e := range entries {
 		if e.name != attestationName {
-			files[e.name] = strings.Repeat("0", 64)
+			sum := sha256.Sum256([]byte(e.text))
+			files[e.name] = hex.EncodeToString(sum[:])
 		}
 	}
 	text, _ := json.Marshal(map[string]any{"files": files}) // of strings
@@ -564,12 +565,17 @@ func TestSaveRefusesWhatIsNotTheBundle(t *testing.T) {
 		{"entries without end", false, uncountedEntries(t), ErrNotWhole, "list of entries is longer than"},
 		{
 			"an entry that is not attested", false,
-			zipOf(t, append(bundleEntries(testDecision, false)[:1:1], zipEntry{"extra.txt", "x"}, zipEntry{attestationName, `{"files":{"manifest.json":""}}`})...),
+			zipOf(t, append(bundleEntries(testDecision, false)[:1:1], zipEntry{"extra.txt", "x"}, zipEntry{attestationName, attestationOf(bundleEntries(testDecision, false)[:1])})...),
 			ErrNotWhole, `does not list its entry "extra.txt"`,
 		},
 		{
 			"an attested entry that is missing", false, with(attestationName, `{"files":{"manifest.json":"","gone.txt":""}}`),
 			ErrNotWhole, `lists "gone.txt", which is missing`,
+		},
+		{
+			"an entry that is not as attested", false,
+			with(attestationName, strings.Replace(attestationOf(bundleEntries(testDecision, false)), `"manifest.json":"`, `"manifest.json":"0`, 1)),
+			ErrNotWhole, `entry "manifest.json": its SHA-256 is not the one that bundle-attestation.json lists`,
 		},
 		{"an attestation without files", false, with(attestationName, `{"files":[]}`), ErrNotWhole, "it lists no files"},
 		{
@@ -888,7 +894,11 @@ func TestSaveNeedsLittleMemory(t *testing.T) {
 		entries := append(bundleEntries(testDecision, false), zipEntry{name: "large"})
 		for _, e := range entries[:len(entries)-1] {
 			if e.text == attested {
-				e.text = attestationOf(entries)
+				empty, large := sha256.Sum256(nil), sha256.New()
+				for range size / len(chunk) {
+					_, _ = large.Write(chunk)
+				}
+				e.text = strings.Replace(attestationOf(entries), `"large":"`+hex.EncodeToString(empty[:]), `"large":"`+hex.EncodeToString(large.Sum(nil)), 1)
 			}
 			f, _ := w.Create(e.name)
 			_, _ = io.WriteString(f, e.text)

@@ -6,7 +6,9 @@ import (
 	"cmp"
 	"compress/flate"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -59,7 +61,8 @@ type entry struct {
 	flags, method    uint16
 	crc              uint32
 	packed, unpacked int64
-	header, data     int64 // where its local header and its content start
+	header, data     int64  // where its local header and its content start
+	sum              string // SHA-256 of its content in lower-case hex, once it is proven
 }
 
 // archive is a ZIP that every reader reads in the same way: each of its bytes belongs to one entry or to the directory.
@@ -371,7 +374,7 @@ func (a *archive) readDescriptor(e *entry, size int64) error {
 	return nil
 }
 
-// prove unpacks every entry and checks its size and checksum. It keeps nothing, and refuses more than limit bytes in all.
+// prove unpacks every entry, checks its size and checksum and notes its SHA-256. It keeps nothing else, and refuses more than limit bytes in all.
 func (a *archive) prove(ctx context.Context, limit int64) error {
 	left := limit
 	for i := range a.entries {
@@ -385,10 +388,11 @@ func (a *archive) prove(ctx context.Context, limit int64) error {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("check the evidence bundle: %w", err)
 		}
-		content := a.open(&a.entries[i])
-		if _, err := io.Copy(io.Discard, &contextReader{ctx, content}); err != nil {
-			return fmt.Errorf("entry %.80q: %w", a.entries[i].name, err)
+		e, sum := &a.entries[i], sha256.New()
+		if _, err := io.Copy(sum, &contextReader{ctx, a.open(e)}); err != nil {
+			return fmt.Errorf("entry %.80q: %w", e.name, err)
 		}
+		e.sum = hex.EncodeToString(sum.Sum(nil))
 	}
 	return nil
 }
