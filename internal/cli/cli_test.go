@@ -445,7 +445,7 @@ func (w *readOnce) Write(p []byte) (int, error) {
 }
 
 // The setting decides whether the service is asked what it runs on.
-func TestServeTakesTheWriteLockFromItsSetting(t *testing.T) {
+func TestServeTakesTheWriteLockFromItsSetting(t *testing.T) { //nolint:paralleltest // it sets the environment
 	for setting, asked := range map[string]bool{"auto": true, "on": false} {
 		clearEnvironment(t)
 		var mu sync.Mutex

@@ -104,7 +104,7 @@ func TestDownload(t *testing.T) {
 				t.Helper()
 				var lost *loopgrid.TransportError
 				require.ErrorAs(t, err, &lost)
-				assert.EqualError(t, err, "LoopGrid at service.example:80 stopped in the middle of the evidence bundle: nothing came for 20 s")
+				require.EqualError(t, err, "LoopGrid at service.example:80 stopped in the middle of the evidence bundle: nothing came for 20 s")
 				assert.True(t, lost.TimedOut())
 			},
 		},

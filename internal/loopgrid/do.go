@@ -141,7 +141,7 @@ func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) er
 			r.leave = leave
 		}
 		began, key := time.Now(), c.key.current()
-		res, err := c.send(ctx, r, key)
+		res, err := c.send(ctx, r, key) //nolint:bodyclose // use closes it, or hands it on
 		if err == nil {
 			err = use(res)
 		}

@@ -18,10 +18,10 @@ import (
 
 // crowd is a service that counts how many requests it has at once, and answers each after a second.
 type crowd struct {
-	mu           sync.Mutex
-	now, most    int
-	posts, probe int
-	answer       string
+	mu        sync.Mutex
+	now, most int
+	posts     int
+	answer    string
 }
 
 func (s *crowd) RoundTrip(req *http.Request) (*http.Response, error) {

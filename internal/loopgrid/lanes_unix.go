@@ -13,5 +13,5 @@ func descriptorLimit() int {
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil || uint64(limit.Cur) > math.MaxInt32 { //nolint:unconvert // signed on some systems
 		return math.MaxInt32
 	}
-	return int(limit.Cur) //nolint:gosec // bounded above
+	return int(limit.Cur)
 }

@@ -239,7 +239,7 @@ func recordedAnswers() map[string]func(*testing.T, any, exchange) {
 			requireRecordedEvent(t, got.(loopgrid.Reviewed).Event, e.id(), "full", eventType)
 		}
 	}
-	evaluation := func(decision, reason string) func(*testing.T, any, exchange) {
+	evaluation := func(decision string) func(*testing.T, any, exchange) {
 		return func(t *testing.T, got any, e exchange) {
 			t.Helper()
 			assert.Equal(t, loopgrid.Evaluation{Raw: []byte(e.Answer), Decision: decision}, got, "byte for byte")
@@ -276,10 +276,10 @@ func recordedAnswers() map[string]func(*testing.T, any, exchange) {
 		"flow_tool_executed":              event("tool_executed"),
 		"review_approve":                  review("human_approved"),
 		"review_reject":                   review("human_rejected"),
-		"policy_auto_allowed":             evaluation("auto_allowed", "action_within_auto_approval_threshold"),
-		"policy_human_approval_required":  evaluation("human_approval_required", "action_exceeds_auto_approval_threshold"),
-		"policy_blocked_hard_limit":       evaluation("blocked", "action_exceeds_authorized_limit"),
-		"policy_amount_missing":           evaluation("manual_review_required", "amount_missing_or_invalid"),
+		"policy_auto_allowed":             evaluation("auto_allowed"),
+		"policy_human_approval_required":  evaluation("human_approval_required"),
+		"policy_blocked_hard_limit":       evaluation("blocked"),
+		"policy_amount_missing":           evaluation("manual_review_required"),
 		"get_full_numbers_unicode":        record("captured", "full", "decision_created"),
 		"flow_get_decision": record("evidence_complete", "full",
 			"decision_created", "model_completed", "policy_evaluated", "human_approved", "tool_executed", "outcome_observed", "outcome_observed"),

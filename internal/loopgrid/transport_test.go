@@ -64,7 +64,7 @@ func TestHTTP1Alone(t *testing.T) {
 func TestDialTriesEachAddress(t *testing.T) {
 	t.Parallel()
 	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
-	silent := func(ctx context.Context) (net.Conn, error) {
+	silent := func(ctx context.Context) (net.Conn, error) { //nolint:unparam // as a dialer has it
 		<-ctx.Done()
 		return nil, &net.OpError{Op: "dial", Err: ctx.Err()}
 	}
@@ -92,13 +92,12 @@ func TestDialTriesEachAddress(t *testing.T) {
 				o.Timeout = c.timeout
 				var tried []string
 				here, there := net.Pipe()
-				defer here.Close()
-				defer there.Close()
+				t.Cleanup(func() { _, _ = here.Close(), there.Close() })
 				began := time.Now()
 				conn, err := loopgrid.Dial(t.Context(), o, "service.example:8000", func(_ context.Context, _, host string) (found []netip.Addr, _ error) {
 					assert.Equal(t, "service.example", host)
 					for i := range c.addresses {
-						found = append(found, netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}))
+						found = append(found, netip.AddrFrom4([4]byte{192, 0, 2, byte(i)})) //nolint:gosec // a few
 					}
 					return found, nil
 				}, func(ctx context.Context, _, address string) (net.Conn, error) {
@@ -269,7 +268,7 @@ func TestProxies(t *testing.T) {
 	} {
 		t.Run(c.base+" by "+c.proxy, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProxies$", "-test.v")
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestProxies$", "-test.v") //nolint:gosec // the test itself
 			cmd.Env = append(os.Environ(), "LOOPGRID_TEST_BASE="+c.base, "HTTP_PROXY="+c.proxy, "HTTPS_PROXY="+c.proxy, "http_proxy=", "https_proxy=", "NO_PROXY=", "no_proxy=")
 			out, err := cmd.CombinedOutput()
 			require.NoError(t, err, string(out))

@@ -2,7 +2,7 @@ package writelock
 
 import (
 	"context"
-	"fmt"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,7 +165,7 @@ func TestSideBySideHasALimit(t *testing.T) {
 		}
 		for i := range 3 * maxSideBySide {
 			all = append(all, l.Enter())
-			got = append(got, queued(t, all[i], beside(fmt.Sprint(i))))
+			got = append(got, queued(t, all[i], beside(strconv.Itoa(i))))
 		}
 		require.Equal(t, maxSideBySide, served())
 		all[3].Leave()
