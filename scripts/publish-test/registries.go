@@ -249,7 +249,7 @@ func (t *trial) serve(ctx context.Context, args func(address string) []string) (
 	go func() { ended <- cmd.Wait() }()
 	stop := func() {
 		cancel()
-		_, _ = <-ended // It ends by being stopped.
+		<-ended //nolint:errcheck // It ends by being stopped.
 	}
 	ticks := time.NewTicker(100 * time.Millisecond)
 	defer ticks.Stop()
