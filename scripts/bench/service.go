@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -134,14 +135,19 @@ func makeBundle(size int) ([]byte, error) {
 	_, _ = rand.Read(filling) // never fails
 	var out bytes.Buffer
 	archive := zip.NewWriter(&out)
-	for _, entry := range []struct{ name, text string }{
+	entries := []struct{ name, text string }{
 		{"manifest.json", `{"format":"LoopGrid Decision Evidence Bundle","bundle_schema":"loopgrid/evidence-bundle/2","decision_id":"` + decisionID + `",` +
 			`"payloads_included":false,"lifecycle":` + lifecycle + `,"integrity":` + verification + `}`},
 		{"verification.json", `{"integrity":` + verification + `}`},
 		{"lifecycle.json", lifecycle},
 		{"filling.bin", string(filling)},
-		{"bundle-attestation.json", `{"files":{"manifest.json":{},"verification.json":{},"lifecycle.json":{},"filling.bin":{}}}`},
-	} {
+	}
+	var files []string
+	for _, entry := range entries {
+		files = append(files, fmt.Sprintf(`"%s":"%x"`, entry.name, sha256.Sum256([]byte(entry.text))))
+	}
+	entries = append(entries, struct{ name, text string }{"bundle-attestation.json", `{"files":{` + strings.Join(files, ",") + `}}`})
+	for _, entry := range entries {
 		w, err := archive.CreateHeader(&zip.FileHeader{Name: entry.name, Method: zip.Store})
 		if err == nil {
 			_, err = io.WriteString(w, entry.text)
