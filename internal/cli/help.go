@@ -58,8 +58,8 @@ Exit codes: 0 no failure, 1 a check failed, 2 a setting cannot be used.
 	case "version":
 		return `loopgrid-mcp version
 
-Prints the version, the Go toolchain and the platform. A build that is no
-release ends in -dev and names its commit where Go knows it.
+Prints the version, the Go toolchain and the platform. The version of
+a build that is not a release ends in -dev, with its commit if Go knows it.
 `
 	default:
 		return `loopgrid-mcp help [COMMAND]
@@ -85,9 +85,9 @@ name than localhost or that of --addr, and from other web pages, are refused.
 const configPage = `loopgrid-mcp config HOST [--env NAME=VALUE | --env NAME]... [--name NAME]
 
 Prints the command or the file that makes a host start this program; nothing
-is written. The settings that are set here are taken along, except those that
-open reviews and exports, which only --env opens. The value of the key is never
-taken: the host asks for it or fills it in.
+is written. It includes the LOOPGRID settings of your environment, except those
+that open reviews and exports, which only --env sets. It never includes the key
+itself: the host asks for it or fills it in.
 
   --env NAME=VALUE   give the server a setting (may be repeated)
   --env NAME         have the host fill it in

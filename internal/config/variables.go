@@ -18,19 +18,19 @@ import (
 type environment struct {
 	BaseURL            string `envconfig:"LOOPGRID_BASE_URL" kind:"target" default:"http://127.0.0.1:8000" touches:"all" desc:"Address of the LoopGrid service, with its base path if it has one."`
 	Workspace          string `envconfig:"LOOPGRID_WORKSPACE" kind:"target" default:"default" touches:"all" desc:"LoopGrid workspace that every call records into and reads from."`
-	ServiceKey         string `envconfig:"LOOPGRID_SERVICE_KEY" kind:"key" secret:"true" touches:"all" desc:"LoopGrid service key; needed where the service asks for one."`
+	ServiceKey         string `envconfig:"LOOPGRID_SERVICE_KEY" kind:"key" secret:"true" touches:"all" desc:"LoopGrid service key, if the service requires one."`
 	ServiceKeyFile     string `envconfig:"LOOPGRID_SERVICE_KEY_FILE" kind:"path" touches:"all" desc:"File that holds the service key, such as a Docker or Kubernetes secret; use it instead of LOOPGRID_SERVICE_KEY."`
 	CAFile             string `envconfig:"LOOPGRID_CA_FILE" kind:"path" touches:"all" desc:"PEM file with certificates of authorities to trust in addition to the system's."`
 	EvidenceDir        string `envconfig:"LOOPGRID_EVIDENCE_DIR" kind:"path" touches:"evidence" desc:"Directory for downloaded evidence. Unset: loopgrid-evidence in the working directory, or in the user's data directory where that is not possible."`
-	MaxEvidenceBytes   string `envconfig:"LOOPGRID_MAX_EVIDENCE_BYTES" default:"52428800" touches:"evidence" desc:"Largest evidence file that is downloaded, in bytes."`
-	TimeoutSeconds     string `envconfig:"LOOPGRID_MCP_TIMEOUT_SECONDS" default:"20" touches:"all" desc:"Seconds that one request with its repeats may take; a whole call may take twice as long."`
+	MaxEvidenceBytes   string `envconfig:"LOOPGRID_MAX_EVIDENCE_BYTES" default:"52428800" touches:"evidence" desc:"Largest evidence file to download, in bytes."`
+	TimeoutSeconds     string `envconfig:"LOOPGRID_MCP_TIMEOUT_SECONDS" default:"20" touches:"all" desc:"Time limit in seconds for one request, repeats included; a whole call may take twice as long."`
 	WriteLock          string `envconfig:"LOOPGRID_MCP_WRITE_LOCK" default:"auto" choices:"auto,on,off" desc:"Whether writes take turns: auto (unless LoopGrid says that it runs on PostgreSQL), on, or off (only right on PostgreSQL: on SQLite, overlapping writes break the chain)."`
 	EnableReviewTool   string `envconfig:"LOOPGRID_MCP_ENABLE_REVIEW_TOOL" default:"false" choices:"true,false" touches:"review" desc:"Whether the review tool may record a human approval or rejection."`
 	ReviewerID         string `envconfig:"LOOPGRID_MCP_REVIEWER_ID" kind:"person" touches:"review" desc:"Reviewer of record, at most 128 characters; required when the review tool is on."`
-	ReviewConfirmation string `envconfig:"LOOPGRID_MCP_REVIEW_CONFIRMATION" default:"auto" choices:"auto,required,host" touches:"review" desc:"How a person confirms a review: auto (by a form where the host can show one, elsewhere by the host's own approval of calls), required (by a form or not at all), host (by the host's approval alone)."`
+	ReviewConfirmation string `envconfig:"LOOPGRID_MCP_REVIEW_CONFIRMATION" default:"auto" choices:"auto,required,host" touches:"review" desc:"How a person confirms a review: auto (by a form if the host can show one, otherwise by the host's own approval of calls), required (by a form or not at all), host (by the host's approval alone)."`
 	AllowPayloadExport string `envconfig:"LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT" default:"false" choices:"true,false" touches:"evidence" desc:"Whether evidence may be downloaded with its clear payloads."`
-	ToolNames          string `envconfig:"LOOPGRID_MCP_TOOL_NAMES" default:"auto" choices:"auto,dotted,underscore" desc:"Spelling of tool names: dotted (loopgrid.record_decision), underscore, or auto, which goes by the client."`
-	LogLevel           string `envconfig:"LOOPGRID_MCP_LOG_LEVEL" default:"info" choices:"debug,info,warn,error" desc:"Least severe log lines that are written to stderr."`
+	ToolNames          string `envconfig:"LOOPGRID_MCP_TOOL_NAMES" default:"auto" choices:"auto,dotted,underscore" desc:"Spelling of tool names: dotted (loopgrid.record_decision), underscore, or auto, which depends on the client."`
+	LogLevel           string `envconfig:"LOOPGRID_MCP_LOG_LEVEL" default:"info" choices:"debug,info,warn,error" desc:"Lowest level of log lines written to stderr."`
 }
 
 // The names of the variables, for messages.
