@@ -135,7 +135,7 @@ func takeFrom(here config.Settings, given []string) (all, notes []string) {
 		case names[v.Name] || !slices.Contains(here.Set, v.Name):
 		case v.Name == "LOOPGRID_SERVICE_KEY" && names["LOOPGRID_SERVICE_KEY_FILE"], v.Name == "LOOPGRID_SERVICE_KEY_FILE" && names["LOOPGRID_SERVICE_KEY"]:
 		case v.Name == "LOOPGRID_MCP_ENABLE_REVIEW_TOOL", v.Name == "LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT":
-			notes = append(notes, fmt.Sprintf("%s is set here and not taken: only --env %s=true opens it.", v.Name, v.Name))
+			notes = append(notes, fmt.Sprintf("%s is set here but not copied; use --env %s=true to enable it.", v.Name, v.Name))
 		case v.Secret:
 			all = append(all, v.Name)
 			took = append(took, v.Name+" (without its value)")

@@ -551,8 +551,8 @@ func TestConfig_TakesWhatIsSetHere(t *testing.T) { //nolint:paralleltest // it s
 	assert.NotContains(t, out+errs, key)
 	said := strings.Join(strings.Fields(errs), " ")
 	assert.Contains(t, said, "Taken from the environment here: LOOPGRID_BASE_URL, LOOPGRID_SERVICE_KEY (without its value), LOOPGRID_EVIDENCE_DIR, LOOPGRID_MCP_REVIEWER_ID.")
-	assert.Contains(t, said, "LOOPGRID_MCP_ENABLE_REVIEW_TOOL is set here and not taken: only --env LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true opens it.")
-	assert.Contains(t, said, "LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT is set here and not taken")
+	assert.Contains(t, said, "LOOPGRID_MCP_ENABLE_REVIEW_TOOL is set here but not copied; use --env LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true to enable it.")
+	assert.Contains(t, said, "LOOPGRID_MCP_ALLOW_PAYLOAD_EXPORT is set here but not copied")
 	assert.Contains(t, said, "Warning: LOOPGRID_MCP_TIMEOUT_SECONDS is set here and not taken")
 
 	code, out, errs = configFor("/bin/x", "linux", "gemini", "--env", "LOOPGRID_MCP_ENABLE_REVIEW_TOOL=true")

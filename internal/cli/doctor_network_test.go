@@ -117,7 +117,7 @@ func TestDoctorSilence(t *testing.T) {
 	quiet(t)
 	t.Setenv("LOOPGRID_BASE_URL", "http://"+silent)
 	t.Setenv("LOOPGRID_MCP_TIMEOUT_SECONDS", "0.3")
-	unreached(t, `LoopGrid did not answer GET /health in time \(0\.3 s, at 127\.0\.0\.1:\d+\)`, `LoopGrid hangs`)
+	unreached(t, `LoopGrid did not answer GET /health in time \(0\.3 s, at 127\.0\.0\.1:\d+\)`, `LoopGrid is not responding`)
 }
 
 func TestDoctorAnotherProtocol(t *testing.T) {

@@ -358,7 +358,7 @@ func TestDoctorIsBoundWhenNothingIsAnswered(t *testing.T) {
 		want   string
 	}{
 		"never": {routes{"/health": nil}, 22 * time.Second, // and 2 s for the other loopback address
-			"[FAIL] LoopGrid did not answer GET /health in time (20 s, at 127.0.0.1:8000)\n  → LoopGrid hangs, "},
+			"[FAIL] LoopGrid did not answer GET /health in time (20 s, at 127.0.0.1:8000)\n  → LoopGrid is not responding, "},
 		"at first only": {
 			routes{"/ready": nil, "/info": nil, "/decisions": nil, "/evaluate": nil, "/reviews": nil, "/audit": nil},
 			20 * time.Second,

@@ -44,7 +44,7 @@ func newClient(p Process, s config.Settings, log *slog.Logger) *loopgrid.Client 
 	}
 	lockDir, err := p.lockDir()
 	if err != nil {
-		log.Warn("only the writes of this process are ordered, other processes are not kept out", slog.Any("error", err))
+		log.Warn("the write lock covers only this process; other processes can write at the same time", slog.Any("error", err))
 	}
 	return loopgrid.New(loopgrid.Options{
 		BaseURL: s.BaseURL, Workspace: s.Workspace, ServiceKey: s.ServiceKey.Reveal(), UserAgent: "loopgrid-mcp/" + Version,

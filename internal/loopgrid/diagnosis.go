@@ -101,7 +101,7 @@ func (c *Client) diagnoseLoss(e *TransportError) diagnosis {
 	case e.failure == failTimedOut:
 		return diagnosis{
 			fmt.Sprintf("LoopGrid did not answer %s %s in time (%s, at %s)", e.Method, e.Route, seconds(c.o.Timeout), at),
-			"LoopGrid hangs, or another service has the port: look at LoopGrid's log, then start it anew.",
+			"LoopGrid is not responding, or another service uses the port. Check LoopGrid's log, then restart it.",
 		}
 	case isErrno(e.Err, syscall.ECONNRESET, wsaConnectionReset):
 		return diagnosis{fmt.Sprintf("the connection to LoopGrid ended before %s %s was answered (%s reset it)", e.Method, e.Route, at), cutRemedy + c.orHTTPS()}
@@ -193,7 +193,7 @@ func diagnoseName(host string, cert *x509.Certificate) diagnosis {
 	switch {
 	case len(names) == 0 && cert.Subject.CommonName != "":
 		return diagnosis{
-			unreachable + "its certificate names its host in the common name alone, which is not looked at any more",
+			unreachable + "its certificate names the host only in the common name, which is no longer checked",
 			"Have the certificate of " + host + " renewed with " + host + " as a subject alternative name.",
 		}
 	case len(names) == 0:

@@ -173,7 +173,7 @@ func TestCertificates(t *testing.T) {
 		t.Parallel()
 		c, _ := overTLS(t, &tls.Config{Certificates: []tls.Certificate{certificate(t, "127.0.0.1")}})
 		_, err := c.Ready(t.Context())
-		require.EqualError(t, err, "LoopGrid is not reachable: its certificate names its host in the common name alone, which is not looked at any more")
+		require.EqualError(t, err, "LoopGrid is not reachable: its certificate names the host only in the common name, which is no longer checked")
 	})
 	for name, version := range map[string]uint16{"TLS 1.2": tls.VersionTLS12, "TLS 1.3": tls.VersionTLS13} {
 		t.Run("one of the client is required, "+name, func(t *testing.T) {
