@@ -164,14 +164,14 @@ func (c *Client) diagnoseTLS(err error) diagnosis {
 		return diagnoseName(host, name.Certificate)
 	case errors.As(err, &unknown):
 		return diagnosis{unreachable + "its certificate is signed by an unknown authority", "If it is your own authority or that of a proxy that reads TLS, put its certificate into a PEM file and set LOOPGRID_CA_FILE to that file."}
-	case asksForCertificate(err), c.askedForCertificate.Load() && strings.Contains(err.Error(), "remote error: tls:"):
+	case asksForCertificate(err), c.askedForCertificate.Load() && isAlert(err):
 		return diagnosis{
 			unreachable + "it asks for a client certificate, and this program has none to give",
 			clientCertificateRemedy,
 		}
 	case errors.As(err, &verification), errors.As(err, &invalid):
 		return diagnosis{unreachable + "its certificate is not valid", "Have the certificate of " + host + " renewed."}
-	case strings.Contains(err.Error(), "remote error: tls:"):
+	case isAlert(err):
 		return diagnosis{unreachable + "it broke off the TLS handshake", "Have LoopGrid's operator look at the TLS settings; a client certificate cannot be given."}
 	}
 	return diagnosis{
@@ -226,7 +226,7 @@ func isTLS(err error) bool {
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	return errors.As(err, &verification) || errors.As(err, &record) || errors.As(err, &unknown) || errors.As(err, &name) || errors.As(err, &invalid) ||
-		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") || strings.Contains(err.Error(), "remote error: tls:")
+		strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") || isAlert(err)
 }
 
 // asksForCertificate knows the alerts by which a server ends a handshake for want of a client certificate. With TLS 1.3 they come after

@@ -29,17 +29,19 @@ func newTransport(o Options, askedForCertificate *atomic.Bool) *http.Transport {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
 	d := dialer{budget: dialBudget(o.Timeout), lookup: net.DefaultResolver.LookupNetIP, dial: new(net.Dialer).DialContext}
+	config := &tls.Config{
+		RootCAs: authorities(o.CACertificates), MinVersion: tls.VersionTLS12,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			askedForCertificate.Store(true)
+			return new(tls.Certificate), nil // none
+		},
+	}
 	return &http.Transport{
 		Proxy:                  proxyFromEnvironment,
 		OnProxyConnectResponse: tunnelRefused,
 		DialContext:            d.DialContext,
-		TLSClientConfig: &tls.Config{
-			RootCAs: authorities(o.CACertificates), MinVersion: tls.VersionTLS12,
-			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-				askedForCertificate.Store(true)
-				return new(tls.Certificate), nil // none
-			},
-		},
+		DialTLSContext:         (&tlsDialer{dialer: d, config: config, timeout: o.Timeout}).DialTLSContext,
+		TLSClientConfig:        config, // for what goes through a proxy
 		TLSHandshakeTimeout:    o.Timeout,
 		MaxResponseHeaderBytes: maxHeader,
 		MaxIdleConns:           connections,

@@ -144,7 +144,7 @@ func certificate(t *testing.T, commonName string, names ...string) tls.Certifica
 }
 
 // overTLS is a client of a service with this set-up, which trusts its certificate.
-func overTLS(t *testing.T, config *tls.Config) (c *loopgrid.Client, requests *int) {
+func overTLS(t *testing.T, config *tls.Config) (c *loopgrid.Client, requests *int, o loopgrid.Options) {
 	t.Helper()
 	requests = new(int)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -155,9 +155,9 @@ func overTLS(t *testing.T, config *tls.Config) (c *loopgrid.Client, requests *in
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshakes are meant to fail
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	o := options(t, server.URL)
+	o = options(t, server.URL)
 	o.CACertificates = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: config.Certificates[0].Certificate[0]})
-	return loopgrid.New(o), requests
+	return loopgrid.New(o), requests, o
 }
 
 func TestCertificates(t *testing.T) {
@@ -165,20 +165,20 @@ func TestCertificates(t *testing.T) {
 	append := writers(decisionID)["append"]
 	t.Run("of an own authority", func(t *testing.T) {
 		t.Parallel()
-		c, _ := overTLS(t, &tls.Config{Certificates: []tls.Certificate{certificate(t, "", "localhost")}})
+		c, _, _ := overTLS(t, &tls.Config{Certificates: []tls.Certificate{certificate(t, "", "localhost")}})
 		_, err := c.Ready(t.Context())
 		require.NoError(t, err)
 	})
 	t.Run("with a common name alone", func(t *testing.T) {
 		t.Parallel()
-		c, _ := overTLS(t, &tls.Config{Certificates: []tls.Certificate{certificate(t, "127.0.0.1")}})
+		c, _, _ := overTLS(t, &tls.Config{Certificates: []tls.Certificate{certificate(t, "127.0.0.1")}})
 		_, err := c.Ready(t.Context())
 		require.EqualError(t, err, "LoopGrid is not reachable: its certificate names the host only in the common name, which is no longer checked")
 	})
 	for name, version := range map[string]uint16{"TLS 1.2": tls.VersionTLS12, "TLS 1.3": tls.VersionTLS13} {
 		t.Run("one of the client is required, "+name, func(t *testing.T) {
 			t.Parallel()
-			c, requests := overTLS(t, &tls.Config{
+			c, requests, _ := overTLS(t, &tls.Config{
 				Certificates: []tls.Certificate{certificate(t, "", "localhost")}, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: version, MaxVersion: version,
 			})
 			for range 20 {
@@ -189,6 +189,34 @@ func TestCertificates(t *testing.T) {
 			}
 		})
 	}
+}
+
+// With TLS 1.3 the alert arrives while the request is sent. Whoever reads it closes the connection, and the write that this breaks off has
+// to tell of the alert too: net/http reports either of the two.
+func TestTheAlertIsNotLostToTheClosedConnection(t *testing.T) {
+	t.Parallel()
+	_, _, o := overTLS(t, &tls.Config{
+		Certificates: []tls.Certificate{certificate(t, "", "localhost")}, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13,
+	})
+	conn, err := loopgrid.TransportOf(o).DialTLSContext(t.Context(), "tcp", o.BaseURL.Host)
+	require.NoError(t, err)
+	const alert = "remote error: tls: certificate required"
+	_, err = conn.Read(make([]byte, 1))
+	require.EqualError(t, err, alert)
+	require.NoError(t, conn.Close())
+	_, err = conn.Write([]byte("POST"))
+	require.EqualError(t, err, alert)
+}
+
+// A connection that this side closed says so.
+func TestAClosedConnectionHasNoAlert(t *testing.T) {
+	t.Parallel()
+	_, _, o := overTLS(t, &tls.Config{Certificates: []tls.Certificate{certificate(t, "", "localhost")}})
+	conn, err := loopgrid.TransportOf(o).DialTLSContext(t.Context(), "tcp", o.BaseURL.Host)
+	require.NoError(t, err)
+	require.NoError(t, conn.Close())
+	_, err = conn.Write([]byte("POST"))
+	require.ErrorIs(t, err, net.ErrClosed)
 }
 
 // An answer that is no answer, such as the switch to another protocol, is told at once.
