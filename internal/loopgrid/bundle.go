@@ -152,18 +152,10 @@ func (d *download) isTooSlow(waited time.Duration, n int) bool {
 	return slow
 }
 
-// leave gives back the place of the download, once.
-func (d *download) leave() {
-	if d.r.leave != nil {
-		d.r.leave()
-		d.r.leave = nil
-	}
-}
-
 // Close ends the download.
 func (d *download) Close() error {
 	d.cancel(nil)
-	defer d.leave()
+	defer d.r.giveBack()
 	if err := d.body.Close(); err != nil {
 		return fmt.Errorf("close the evidence download: %w", err)
 	}

@@ -117,7 +117,12 @@ func (c *Client) wait(ctx context.Context, r *request) (err error) {
 // do sends r until use accepts its answer, which is a 2xx, and repeats it as [repeatAfter] allows within the client's time-out. It is
 // the one place where requests are sent and repeated and where the outcome of a write is decided. The error of a POST is a
 // [*WriteError], the error of a read its cause.
-func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) error) error {
+func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) error) (err error) {
+	defer func() {
+		if err != nil || !r.keepsPlace { // also where use panics
+			r.giveBack()
+		}
+	}()
 	end := time.Now().Add(c.o.Timeout)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
 		end = deadline
@@ -126,28 +131,15 @@ func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) er
 	var before error
 	rekeyed := false // the request was repeated with a key that was read again
 	for {
-		if r.beforeTry != nil {
-			if err := r.beforeTry(ctx); err != nil && before != nil {
-				return tries.outcome(r.kind, before)
-			} else if err != nil {
-				return &WriteError{Err: err}
-			}
-		}
-		if r.leave == nil {
-			leave, err := c.enter(ctx, r)
-			if err != nil {
-				return tries.outcome(r.kind, before)
-			}
-			r.leave = leave
+		if err := c.admit(ctx, r); err != nil && before != nil {
+			return tries.outcome(r.kind, before)
+		} else if err != nil {
+			return &WriteError{Err: err}
 		}
 		began, key := time.Now(), c.key.current()
 		res, err := c.send(ctx, r, key) //nolint:bodyclose // use closes it, or hands it on
 		if err == nil {
 			err = use(res)
-		}
-		if err != nil || !r.keepsPlace {
-			r.leave()
-			r.leave = nil
 		}
 		ended := failureOf(err)
 		tries.add(began, ended, err)
@@ -160,8 +152,9 @@ func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) er
 		if err == nil {
 			return nil
 		}
+		r.giveBack()
 		if !rekeyed && c.key.replacedAfter(err, key) {
-			rekeyed = true
+			rekeyed, before = true, err
 			continue
 		}
 		if ctx.Err() != nil && !ended.mayHaveLanded && tries.n > 1 {
@@ -173,6 +166,20 @@ func (c *Client) do(ctx context.Context, r *request, use func(*http.Response) er
 			return tries.outcome(r.kind, err)
 		}
 	}
+}
+
+// admit waits until r may be sent: it has a place in its lane, and beforeTry agrees. In this order a POST is announced only once it can
+// be sent.
+func (c *Client) admit(ctx context.Context, r *request) (err error) {
+	if r.leave == nil {
+		if r.leave, err = c.enter(ctx, r); err != nil {
+			return err
+		}
+	}
+	if r.beforeTry == nil {
+		return nil
+	}
+	return r.beforeTry(ctx)
 }
 
 // send sends r once and returns the answer if it is a 2xx; the body is still to be read.

@@ -54,6 +54,14 @@ func (c *Client) enter(ctx context.Context, r *request) (leave func(), err error
 	return func() { <-lane }, nil
 }
 
+// giveBack gives back the place of r, if it has one.
+func (r *request) giveBack() {
+	if r.leave != nil {
+		r.leave()
+		r.leave = nil
+	}
+}
+
 // enterLarge waits until an answer of the length of res, -1 for an unknown one, may be read into memory.
 func (c *Client) enterLarge(ctx context.Context, r *request, res *http.Response) (leave func(), err error) {
 	if r.limit <= largeAnswer || res.ContentLength >= 0 && res.ContentLength <= largeAnswer {

@@ -152,3 +152,60 @@ func TestAVerificationIsCutWhileItIsRead(t *testing.T) {
 	_, all := v.FirstFailure()
 	assert.Equal(t, 1000, all)
 }
+
+// Whatever keeps a request from being sent, its place is for others again: sixteen lost places would stop all writes for good.
+func TestAPlaceIsGivenBackWhateverHappens(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for name, run := range map[string]func(*Client) error{
+			"not allowed": func(c *Client) error {
+				r := post("/r", "/r", keyed)
+				r.beforeTry = func(context.Context) error { return context.DeadlineExceeded }
+				return c.doJSON(t.Context(), r, func(answer) string { return "" })
+			},
+			"unusable": func(c *Client) error {
+				return c.doJSON(t.Context(), post("/r", "/r", once), func(answer) string { return "of something else" })
+			},
+			"a panic": func(c *Client) (err error) {
+				defer func() { err, _ = recover().(error) }()
+				return c.doJSON(t.Context(), post("/r", "/r", once), func(answer) string { panic(io.ErrUnexpectedEOF) })
+			},
+		} {
+			c := crowded(&crowd{answer: `{}`})
+			require.Error(t, run(c), name)
+			assert.Empty(t, c.lanes.writes, name)
+		}
+	})
+}
+
+// refusal answers 401 as LoopGrid does.
+type refusal struct{}
+
+func (refusal) RoundTrip(req *http.Request) (*http.Response, error) {
+	const body = `{"detail":"Invalid, revoked, or insufficient LoopGrid API key (ingest scope required)"}`
+	return &http.Response{
+		StatusCode: http.StatusUnauthorized, Header: http.Header{"Content-Type": {jsonType}}, Body: io.NopCloser(strings.NewReader(body)), Request: req,
+	}, nil
+}
+
+// A request that would be repeated with a new key and gets no place ends as what it was answered.
+func TestNoPlaceForTheRequestWithANewKey(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c *Client
+		c = New(Options{
+			BaseURL: &url.URL{Scheme: "http", Host: "loopgrid.example"}, Workspace: "default", Timeout: 20 * time.Second, Transport: refusal{}, ServiceKey: "old",
+			RereadKey: func() (string, error) {
+				for len(c.lanes.writes) < cap(c.lanes.writes) {
+					c.lanes.writes <- struct{}{} // other calls
+				}
+				return "new", nil
+			},
+		})
+		err := c.doJSON(t.Context(), post("/r", "/r", keyed), func(answer) string { return "" })
+		var refused *APIError
+		require.ErrorAs(t, err, &refused)
+		assert.Equal(t, http.StatusUnauthorized, refused.Status)
+		assert.Equal(t, NotRecorded, OutcomeOf(err))
+	})
+}
