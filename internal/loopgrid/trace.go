@@ -12,9 +12,10 @@ type traceContext struct{ parent, state string }
 
 type traceKey struct{}
 
+// The forms have no upper bounds, which would take a millisecond of every start to compile: the lengths are checked beside them.
 var (
-	traceparentForm = regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-[!-~]{1,200})?$`)
-	memberForm      = regexp.MustCompile(`^[a-z0-9][a-z0-9_*/-]{0,240}(@[a-z][a-z0-9_*/-]{0,13})?=[ -+\--<>-~]{0,255}[!-+\--<>-~]$`)
+	traceparentForm = regexp.MustCompile(`^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-[!-~]+)?$`)
+	memberForm      = regexp.MustCompile(`^([a-z0-9][a-z0-9_*/-]*)(?:@([a-z][a-z0-9_*/-]*))?=([ -+\--<>-~]*[!-+\--<>-~])$`)
 )
 
 // WithTrace returns a context whose requests carry traceparent and tracestate on to LoopGrid, and the id of the trace for a log line. A
@@ -45,9 +46,12 @@ func setTrace(ctx context.Context, header http.Header) {
 // traceID returns the trace id of a well-formed traceparent, empty for any other: version, trace id, parent id and flags in lower-case
 // hexadecimal digits. Neither id is all zeros; version ff does not exist; later ones than 00 may add fields.
 func traceID(traceparent string) string {
-	const zeros = "00000000000000000000000000000000"
+	const (
+		zeros    = "00000000000000000000000000000000"
+		maxLater = 201 // what a later version may add, its hyphen included
+	)
 	match := traceparentForm.FindStringSubmatch(traceparent)
-	if match == nil || match[1] == "ff" || match[2] == zeros || match[3] == zeros[:16] || match[1] == "00" && match[4] != "" {
+	if match == nil || match[1] == "ff" || match[2] == zeros || match[3] == zeros[:16] || match[1] == "00" && match[4] != "" || len(match[4]) > maxLater {
 		return ""
 	}
 	return match[2]
@@ -70,10 +74,17 @@ func isTraceState(tracestate string) bool {
 		if m == "" {
 			continue // the specification allows empty members
 		}
-		if !memberForm.MatchString(m) || seen[key] {
+		if !isMember(m) || seen[key] {
 			return false
 		}
 		seen[key] = true
 	}
 	return true
+}
+
+// isMember says whether a text is one member of a tracestate.
+func isMember(m string) bool {
+	const maxKey, maxSystem, maxValue = 241, 14, 256
+	parts := memberForm.FindStringSubmatch(m)
+	return parts != nil && len(parts[1]) <= maxKey && len(parts[2]) <= maxSystem && len(parts[3]) <= maxValue
 }

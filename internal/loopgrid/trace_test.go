@@ -45,6 +45,14 @@ func TestTraceContext(t *testing.T) {
 		"513 characters":            {parent, "a=" + strings.Repeat("x", 250) + ",b=" + strings.Repeat("y", 257), true, false},
 		"what is not ASCII":         {parent, "a=é", true, false},
 		"an equals sign in a value": {parent, "a=b=c", true, false},
+		"the longest key":           {parent, strings.Repeat("k", 241) + "=1", true, true},
+		"a longer key":              {parent, strings.Repeat("k", 242) + "=1", true, false},
+		"the longest system":        {parent, "t@" + strings.Repeat("s", 14) + "=1", true, true},
+		"a longer system":           {parent, "t@" + strings.Repeat("s", 15) + "=1", true, false},
+		"the longest value":         {parent, "a=" + strings.Repeat("v", 256), true, true},
+		"a longer value":            {parent, "a=" + strings.Repeat("v", 257), true, false},
+		"the longest later version": {"cc-" + id + "-00f067aa0ba902b7-01-" + strings.Repeat("x", 200), state, true, true},
+		"a longer later version":    {"cc-" + id + "-00f067aa0ba902b7-01-" + strings.Repeat("x", 201), state, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
