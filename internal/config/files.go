@@ -132,13 +132,15 @@ func (f file) fault(err error) *fault {
 	return &fault{"names " + f.shown + ", which cannot be read: " + cause.Error(), "Check the path and the file."}
 }
 
-// readCertificates reads a PEM file of certificates.
-func (f file) readCertificates() ([]byte, *fault) {
+// readCertificates reads a PEM file of certificates. It parses them all, which
+// takes milliseconds for those of a system, or, if none will be used, only the
+// first few.
+func (f file) readCertificates(used bool) ([]byte, *fault) {
 	content, _, wrong := f.read(maxCAFile)
 	if wrong != nil {
 		return nil, wrong
 	}
-	if wrong = checkCertificates(f.shown, content); wrong != nil {
+	if wrong = checkCertificates(f.shown, content, used); wrong != nil {
 		return nil, wrong
 	}
 
@@ -146,8 +148,8 @@ func (f file) readCertificates() ([]byte, *fault) {
 }
 
 // checkCertificates says why a file is no list of certificates in PEM; nil where
-// it is one.
-func checkCertificates(shown string, content []byte) *fault {
+// it is one, or begins as one if not all of it is wanted.
+func checkCertificates(shown string, content []byte, all bool) *fault {
 	const pemRemedy = "Use a PEM file: its certificates begin with -----BEGIN CERTIFICATE-----."
 	where := "names " + shown + ", which "
 	for _, mark := range []string{"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"} {
@@ -159,7 +161,8 @@ func checkCertificates(shown string, content []byte) *fault {
 		return &fault{where + "is in DER format, not in PEM", "Convert it: openssl x509 -inform der -in FILE -out FILE.pem"}
 	}
 	found := 0
-	for rest := content; ; {
+	const few = 8
+	for rest := content; all || found < few; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
 			break
@@ -187,8 +190,9 @@ func (l *loader) lookAtSystemCertificates(system string) {
 	if path == "" {
 		return
 	}
+	used := l.settings.BaseURL != nil && l.settings.BaseURL.Scheme == "https"
 	if system == "darwin" || system == "windows" {
-		if l.settings.BaseURL == nil || l.settings.BaseURL.Scheme != "https" {
+		if !used {
 			return // No certificate is looked at.
 		}
 		l.warn(caFile, name+" is set, but is not read on this system.", "Set "+caFile+" to the file instead.")
@@ -198,7 +202,7 @@ func (l *loader) lookAtSystemCertificates(system string) {
 		l.warn(caFile, name+" is in quotation marks, which are taken as a part of the path.", "Write the path without them.")
 		return
 	}
-	_, wrong := file{path, shown(path)}.readCertificates()
+	_, wrong := file{path, shown(path)}.readCertificates(used)
 	if wrong != nil {
 		l.warn(caFile, name+" "+wrong.message+".", wrong.remedy)
 	}
@@ -211,7 +215,7 @@ func (l *loader) readCAFile(from file) {
 		return
 	}
 	l.keep(caFile, from.path)
-	certificates, wrong := from.readCertificates()
+	certificates, wrong := from.readCertificates(true)
 	if wrong != nil {
 		l.report(caFile, *wrong)
 		return
